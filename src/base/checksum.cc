@@ -1,0 +1,53 @@
+#include "base/checksum.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/checksum_dispatch.h"
+
+namespace sluice {
+namespace {
+
+void copy_block(std::byte* to, const std::byte* from, std::size_t n) noexcept { std::memcpy(to, from, n); }
+void copy_done() noexcept {}
+
+#include "base/checksum_kernel.h"
+
+const ChecksumKernels& kernels() noexcept {
+  static const ChecksumKernels chosen =
+      avx2_kernels() != nullptr ? *avx2_kernels() : ChecksumKernels{hash_chunks_kernel, copy_and_hash_kernel};
+  return chosen;
+}
+
+}  // namespace
+
+std::uint64_t hash64(std::span<const std::byte> bytes) noexcept {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+Hash128 hash128(std::span<const std::byte> bytes) noexcept {
+  const XXH128_hash_t h = XXH3_128bits(bytes.data(), bytes.size());
+  return {h.low64, h.high64};
+}
+
+void hash_chunks(std::span<const std::byte> from, std::span<std::uint64_t> digests) noexcept {
+  CHECK(digests.size() == chunk_count(from.size()));
+  kernels().hash_chunks(from.data(), from.size(), digests.data());
+}
+
+void copy_and_hash(std::span<std::byte> to, std::span<const std::byte> from,
+                   std::span<std::uint64_t> digests) noexcept {
+  CHECK(to.size() == from.size() && digests.size() == chunk_count(from.size()));
+  kernels().copy_and_hash(to.data(), from.data(), from.size(), digests.data());
+}
+
+void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) noexcept {
+  CHECK(to.size() == from.size());
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// checksum.h: XXH3-64 and XXH3-128, and the copy that computes a checksum on the way.
+//
+// A payload is hashed in chunks of kChunkBytes (limits.h), seed 0, so that a ranged read verifies only the chunks it
+// touches. Source of the algorithm: xxHash 0.8 (XXH3), https://xxhash.com.
+// Threads: pure functions, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/limits.h"
+
+namespace sluice {
+
+struct Hash128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  bool operator==(const Hash128&) const = default;
+};
+
+std::uint64_t hash64(std::span<const std::byte> bytes) noexcept;
+Hash128 hash128(std::span<const std::byte> bytes) noexcept;
+
+constexpr std::size_t chunk_count(std::uint64_t bytes) noexcept {
+  return static_cast<std::size_t>(bytes / kChunkBytes + (bytes % kChunkBytes != 0));
+}
+
+// One digest per chunk of `from`. Requires digests.size() == chunk_count(from.size()).
+void hash_chunks(std::span<const std::byte> from, std::span<std::uint64_t> digests) noexcept;
+
+// Copies `from` to `to` (same size, no overlap) and computes the digests of the bytes copied in the same pass.
+void copy_and_hash(std::span<std::byte> to, std::span<const std::byte> from,
+                   std::span<std::uint64_t> digests) noexcept;
+
+// Plain copy of a large block, the fastest this machine has.
+void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) noexcept;
+
+}  // namespace sluice

@@ -1,0 +1,18 @@
+// checksum_dispatch.h: which compiled form of the checksum kernels runs on this machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+struct ChecksumKernels {
+  void (*hash_chunks)(const std::byte* from, std::size_t bytes, std::uint64_t* digests) noexcept;
+  void (*copy_and_hash)(std::byte* to, const std::byte* from, std::size_t bytes,
+                        std::uint64_t* digests) noexcept;
+};
+
+// The AVX2 kernels, or nullptr where the machine (or the build) has none.
+const ChecksumKernels* avx2_kernels() noexcept;
+
+}  // namespace sluice

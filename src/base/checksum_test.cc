@@ -1,0 +1,46 @@
+#include "base/checksum.h"
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> out(n);
+  for (auto& b : out) b = static_cast<std::byte>(random());
+  return out;
+}
+
+TEST(Checksum, CopyAndHashEqualsCopyThenHashAtEverySizeAndAlignment) {
+  for (const std::size_t n : {0ul, 1ul, 31ul, 240ul, 8191ul, 8192ul, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1,
+                              3 * kChunkBytes + 77}) {
+    for (const std::size_t shift : {0ul, 1ul, 16ul}) {
+      const auto from = random_bytes(n, 7);
+      std::vector<std::byte> to(n + shift + 8, std::byte{0xAA});
+      std::vector<std::uint64_t> fused(chunk_count(n)), plain(chunk_count(n));
+      copy_and_hash(std::span(to).subspan(shift, n), from, fused);
+      hash_chunks(from, plain);
+      EXPECT_EQ(fused, plain) << n;
+      EXPECT_TRUE(n == 0 || std::memcmp(to.data() + shift, from.data(), n) == 0) << n;
+      EXPECT_EQ(to[n + shift], std::byte{0xAA}) << "wrote past the end";
+    }
+  }
+}
+
+TEST(Checksum, ChunkDigestIsPlainXxh3OfTheChunk) {
+  const auto from = random_bytes(kChunkBytes + 5, 9);
+  std::vector<std::uint64_t> digests(2);
+  hash_chunks(from, digests);
+  EXPECT_EQ(digests[0], hash64(std::span(from).first(kChunkBytes)));
+  EXPECT_EQ(digests[1], hash64(std::span(from).last(5)));
+}
+
+TEST(Checksum, KnownValueOfTheEmptyInput) { EXPECT_EQ(hash64({}), 0x2D06800538D394C2ull); }
+
+}  // namespace
+}  // namespace sluice
