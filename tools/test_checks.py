@@ -1,0 +1,77 @@
+"""The checks find what they are there to find."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import check_environment
+import check_includes
+import processes
+import pytest
+
+ALLOWED = [
+    ("src/store/daemon.h", "base/limits.h", '"'),
+    ("src/tensor/object_key.cc", "sluice/object_key.h", "<"),
+    ("src/base/error.cc", "sluice/error.h", "<"),
+    ("src/base/error.cc", "vector", "<"),
+    ("apps/sluiced/main.cc", "store/daemon.h", '"'),
+]
+BROKEN = [
+    ("src/base/error.cc", "store/daemon.h", '"', "does not stand to its left"),
+    ("src/base/error.cc", "sluice/client.h", "<", "does not stand to its left"),
+    ("src/metrics/metrics.cc", "store/daemon.h", '"', "does not stand to its left"),
+    ("src/store/slot.cc", "../base/limits.h", '"', "goes up a folder"),
+    ("src/store/slot.cc", "no/such/file.h", '"', "names no file"),
+    ("src/novelty/a.cc", "base/limits.h", '"', "no place in the order"),
+    ("include/sluice/client.h", "base/limits.h", '"', "is private"),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "quote"), ALLOWED)
+def test_an_include_to_the_left_is_allowed(file: str, name: str, quote: str) -> None:
+    assert check_includes.broken_include(Path(file), name, quote) is None
+
+
+@pytest.mark.parametrize(("file", "name", "quote", "reason"), BROKEN)
+def test_an_include_to_the_right_is_named(file: str, name: str, quote: str, reason: str) -> None:
+    assert reason in (check_includes.broken_include(Path(file), name, quote) or "")
+
+
+def test_a_read_of_the_environment_is_found_and_a_comment_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.cc").write_text(
+        '// getenv( is not called here\nint n = 0;\nauto x = getenv("HOME");\n'
+    )
+    monkeypatch.setattr(check_environment, "ROOT", tmp_path)
+    assert check_environment.reads(Path("a.cc"), check_environment.CPP_READ) == [3]
+
+
+def test_a_process_left_behind_is_named_and_ended(tmp_path: Path) -> None:
+    # In a process of its own: adopting orphans would change the whole test run.
+    script = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import os, processes
+processes.adopt_orphans()
+done = processes.run(["bash", "-c", "setsid sleep 300 & disown"], Path(sys.argv[2]), 10, dict(os.environ))
+assert done.exit_code == 0 and not done.timed_out, done
+assert len(done.left_behind) == 1 and "sleep 300" in done.left_behind[0], done
+assert not processes.children()
+"""
+    tools = Path(processes.__file__).parent
+    subprocess.run([sys.executable, "-c", script, tools, tmp_path / "log"], check=True, timeout=60)
+
+
+def test_a_command_that_hangs_is_killed_with_its_group(tmp_path: Path) -> None:
+    script = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import os, processes
+processes.adopt_orphans()
+done = processes.run(["bash", "-c", "sleep 300 & wait"], Path(sys.argv[2]), 0.3, dict(os.environ))
+assert done.timed_out and done.exit_code == -9, done
+assert not processes.children()
+"""
+    tools = Path(processes.__file__).parent
+    subprocess.run([sys.executable, "-c", script, tools, tmp_path / "log"], check=True, timeout=60)
