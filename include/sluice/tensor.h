@@ -63,6 +63,8 @@ struct TensorView {
   TensorSpec spec;
   std::uint64_t data_offset = 0;  // of the first element, from the start of the object's bytes
   std::uint64_t data_bytes = 0;
+
+  bool operator==(const TensorView&) const = default;
 };
 
 }  // namespace sluice
