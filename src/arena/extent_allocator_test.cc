@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "arena/churn.h"
+
 namespace sluice::arena {
 namespace {
 
@@ -287,6 +289,25 @@ TEST(ExtentAllocator, RebuiltFromItsExtentsItIsTheSameAgain) {
   EXPECT_EQ(after.free_bytes(), before.free_bytes());
   EXPECT_EQ(after.largest_free(), before.largest_free());
   EXPECT_EQ(after.free_runs(), before.free_runs());
+}
+
+// The arena is kept as full as it gets, with sizes of 0.1 to 30 MB; see fragmentation_probe for other
+// policies and for removal in the order of age, where it holds more.
+TEST(ExtentAllocator, AfterLongChurnAFullArenaHolds88PercentPayload) {
+  const char* given = std::getenv("SLUICE_TEST_SEED");
+  const std::uint64_t seed = given ? std::stoull(given) : std::random_device{}();
+  std::cout << "SLUICE_TEST_SEED=" << seed << "\n";
+  for (const std::uint64_t gib : {1, 2, 4}) {
+    for (const Removal removal : {Removal::kRandom, Removal::kOldestFirst}) {
+      const std::vector<std::uint64_t> sizes{gib << 30};
+      ExtentAllocator allocator(sizes);
+      const auto result =
+          churn(allocator, {.arena_bytes = gib << 30, .removal = removal, .seed = seed});
+      std::cout << gib << " GiB: " << result.mean_share << ", at least " << result.min_share
+                << "\n";
+      EXPECT_GE(result.mean_share, 0.88) << "seed " << seed;
+    }
+  }
 }
 
 }  // namespace
