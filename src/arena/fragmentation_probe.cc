@@ -141,12 +141,11 @@ int main(int argc, char** argv) {
       {"best fit, powers of two", rounded(to_power_of_two)},
   };
   fmt::print(
-      "payload / arena when a request of 0.1 to 30 MB does not fit, mean of {} seeds from "
-      "{}\n{:<30}",
-      kSeeds, seed, "");
-  for (const auto* removal : {"random", "oldest first"}) {
-    for (const auto gib : {1, 2, 4}) fmt::print("{:>7} GiB", gib);
-    fmt::print("  {:<12}", removal);
+      "Payload / arena when a request of 0.1 to 30 MB does not fit, mean of {} seeds from {}.\n\n"
+      "{:<30}{:^24}   {:^24}\n{:<30}",
+      kSeeds, seed, "objects removed:", "at random", "oldest first", "");
+  for (const auto* gap : {"   ", ""}) {
+    fmt::print("{:>8}{:>8}{:>8}{}", "1 GiB", "2 GiB", "4 GiB", gap);
   }
   fmt::print("\n");
   for (const Policy& policy : policies) {
@@ -158,9 +157,9 @@ int main(int argc, char** argv) {
           sum += policy.run({.arena_bytes = gib << 30, .removal = removal, .seed = seed + i})
                      .mean_share;
         }
-        fmt::print("{:>11.3f}", sum / kSeeds);
+        fmt::print("{:>8.3f}", sum / kSeeds);
       }
-      fmt::print("{:14}", "");
+      fmt::print("   ");
     }
     fmt::print("\n");
   }
