@@ -72,6 +72,7 @@ RequestHead head_of(const Parser& parser, Target target) {
   const auto& message = parser.get();
   head.method = std::string(message.method_string());
   head.target = std::move(target);
+  head.host = std::string(message[beast::http::field::host]);
   head.authorization = std::string(message[beast::http::field::authorization]);
   if (const auto length = parser.content_length()) head.content_length = *length;
   return head;

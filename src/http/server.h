@@ -28,6 +28,7 @@ namespace sluice::http {
 struct RequestHead {
   std::string method;
   Target target;
+  std::string host;  // the Host header
   std::string authorization;
   std::optional<std::uint64_t> content_length;  // nothing when the body is chunked or there is none
 };

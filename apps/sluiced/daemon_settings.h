@@ -1,0 +1,43 @@
+// daemon_settings.h: every setting of sluiced: its row in the table, and its typed, checked value.
+//
+// The table is the only list: flags, environment, TOML keys, --print-config, `sluice config`, the [arena] table of
+// `sluice up` and docs/operating/settings.md all come from it.
+// Threads: plain values and pure functions (the token file apart, which is read once at start).
+// Failure: kInvalidArgument, one sentence that names the setting, where it was set, and what would be right: exit 78.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sluice/error.h>
+
+#include "common/settings.h"
+#include "store/daemon.h"
+
+namespace sluice::daemon {
+
+struct DaemonSettings {
+  store::DaemonOptions store;  // all but the log
+  std::string arena;
+  bool admin = true;
+  std::string admin_host;
+  std::uint16_t admin_port = 0;
+  std::string token_file;
+  std::uint64_t body_bytes_max = 0;
+  store::LogLevel log_level = store::LogLevel::kInfo;
+  bool log_json = false;
+  std::chrono::nanoseconds drain_timeout{};
+};
+
+std::span<const app::Setting> settings_table();
+
+// Checks each value and their combinations.
+Result<DaemonSettings> resolve(std::span<const app::Effective> effective);
+
+// The secret in a file that nobody else can read (mode 0600 or stricter), without the line's end. At most 4 KiB.
+Result<std::string> read_token_file(const std::string& path);
+
+}  // namespace sluice::daemon

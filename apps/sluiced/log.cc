@@ -1,0 +1,61 @@
+#include "sluiced/log.h"
+
+#include <nlohmann/json.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "common/json_view.h"
+
+namespace sluice::daemon {
+namespace {
+
+spdlog::level::level_enum level_of(store::LogLevel level) {
+  switch (level) {
+    case store::LogLevel::kDebug:
+      return spdlog::level::debug;
+    case store::LogLevel::kInfo:
+      return spdlog::level::info;
+    case store::LogLevel::kWarning:
+      return spdlog::level::warn;
+    case store::LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+// A message is one line whatever it holds: text that came from a peer cannot forge a second one.
+std::string one_line(std::string_view message) {
+  std::string out(message);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return out;
+}
+
+}  // namespace
+
+Log::Log(store::LogLevel level, bool as_json)
+    : logger_(std::make_unique<spdlog::logger>("sluiced",
+                                               std::make_shared<spdlog::sinks::stderr_sink_mt>())),
+      as_json_(as_json) {
+  logger_->set_level(level_of(level));
+  logger_->flush_on(spdlog::level::debug);
+  if (as_json) {
+    logger_->set_pattern(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","program":"sluiced","pid":%P,"message":%v})");
+  } else {
+    logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %-7l %v");
+  }
+}
+
+Log::~Log() = default;
+
+void Log::operator()(store::LogLevel level, std::string_view message) const {
+  if (as_json_) {
+    logger_->log(level_of(level), app::dump(nlohmann::ordered_json(message)));
+  } else {
+    logger_->log(level_of(level), one_line(message));
+  }
+}
+
+}  // namespace sluice::daemon

@@ -1,0 +1,36 @@
+// log.h: one line per event on the standard error stream, as text or as JSON.
+//
+// Threads: log() from any thread. Lines are never mixed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "store/daemon.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace sluice::daemon {
+
+class Log {
+ public:
+  Log(store::LogLevel level, bool as_json);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  void operator()(store::LogLevel level, std::string_view message) const;
+  void debug(std::string_view message) const { (*this)(store::LogLevel::kDebug, message); }
+  void info(std::string_view message) const { (*this)(store::LogLevel::kInfo, message); }
+  void warning(std::string_view message) const { (*this)(store::LogLevel::kWarning, message); }
+  void error(std::string_view message) const { (*this)(store::LogLevel::kError, message); }
+
+ private:
+  std::unique_ptr<spdlog::logger> logger_;
+  bool as_json_;
+};
+
+}  // namespace sluice::daemon
