@@ -1,0 +1,130 @@
+"""Starts and stops what a topology file describes, through `sluice up`, and waits until every engine answers.
+
+Failure: DeploymentError with the end of the log, when `sluice up` ends or an engine does not come up in time.
+"""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+import tomllib
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engines import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
+SLUICE = ROOT / "build" / "release" / "apps" / "sluice" / "sluice"
+READY_S = 420.0
+STOP_S = 60.0
+
+
+class DeploymentError(Exception):
+    """What did not come up or go down, and the end of the log."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The parts of a topology file that the demo needs to know."""
+
+    file: Path
+    arena: str
+    engines: dict[str, Engine]
+
+    @staticmethod
+    def read(file: Path) -> "Topology":
+        content: dict[str, Any] = tomllib.loads(file.read_text())
+        engines = {
+            entry["name"]: Engine(entry["name"], f"http://127.0.0.1:{entry['port']}")
+            for entry in content["engine"]
+        }
+        return Topology(file, content["arena"]["name"], engines)
+
+
+class Deployment:
+    """A running topology; a context manager that stops it."""
+
+    def __init__(self, topology: Topology, log: Path) -> None:
+        self.topology = topology
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        for engine in self.topology.engines.values():
+            refuse_taken_port(engine)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [SLUICE, "up", self.topology.file],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self._wait_ready()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        code = self._stop()
+        if kind is None and code != 0:
+            raise DeploymentError(f"`sluice up` ended with exit code {code}\n{self._tail()}")
+
+    def _wait_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + READY_S
+        waiting = dict(self.topology.engines)
+        while waiting:
+            code = self._process.poll()
+            if code is not None:
+                raise DeploymentError(f"`sluice up` ended with exit code {code}\n{self._tail()}")
+            if time.monotonic() > deadline:
+                names = ", ".join(waiting)
+                raise DeploymentError(f"not up after {READY_S:.0f} s: {names}\n{self._tail()}")
+            waiting = {name: one for name, one in waiting.items() if not answers(one)}
+            time.sleep(0.25)
+
+    def _stop(self) -> int:
+        """Asks `sluice up` to stop everything; its exit code, or that of having been killed."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def _tail(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()[-40:]
+        return "\n".join(f"  | {line}" for line in lines)
+
+
+def answers(engine: Engine) -> bool:
+    with contextlib.suppress(OSError):
+        with urllib.request.urlopen(engine.address + "/health", timeout=2) as reply:
+            return int(reply.status) == 200
+    return False
+
+
+def refuse_taken_port(engine: Engine) -> None:
+    """Somebody else's engine on our port would answer in our place."""
+    host, port = engine.address.removeprefix("http://").split(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+        except OSError as error:
+            raise DeploymentError(f"port {port} of {engine.name} is taken: {error}") from error

@@ -1,0 +1,125 @@
+"""What really happened, from two sources that do not know of the demo: the arena's list, and the connectors' counters.
+
+Each process of an engine posts its counters, as JSON, on its page in the arena. They only grow, and a little after the
+fact: so a reading is awaited, and everything is compared as sums since the first case. A count that comes too late for
+its own case is then wrong in the next one, or at the end.
+"""
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluice._core import Client
+
+# How long things took, and how often a process attached: shown elsewhere, never compared.
+NOT_EVENTS = frozenset({"attaches", "load_us", "save_us"})
+SETTLE_S = 3.0
+POLL_S = 0.05
+QUIET_S = 1.5
+
+Counts = dict[str, Counter[str]]  # engine -> counter -> value
+
+
+def read_counters(client: "Client") -> Counts:
+    """The counters of every living connector process, summed by engine."""
+    engines: Counts = {}
+    for entry in client.clients():
+        if not entry["alive"] or not entry["board"].startswith("{"):
+            continue
+        board = json.loads(entry["board"])
+        if "sluice_vllm" in board:
+            name = board["engine"].rsplit("_", 1)[0]  # engine_id, then vLLM's data-parallel index
+            engines.setdefault(name, Counter()).update(board["counters"])
+    return engines
+
+
+def events(counts: Counts) -> Counts:
+    """Without what is not an event, and without zeros."""
+    return {
+        engine: Counter({k: v for k, v in values.items() if v and k not in NOT_EVENTS})
+        for engine, values in counts.items()
+    }
+
+
+def minus(left: Counts, right: Counts) -> Counts:
+    out: Counts = {}
+    for engine in left.keys() | right.keys():
+        difference = Counter(left.get(engine, Counter()))
+        difference.subtract(right.get(engine, Counter()))
+        out[engine] = Counter({k: v for k, v in difference.items() if v})
+    return out
+
+
+def differences(expected: Counts, seen: Counts) -> list[str]:
+    """One line for each count that is not as expected, either way."""
+    lines = []
+    for engine in sorted(expected.keys() | seen.keys()):
+        wanted, got = expected.get(engine, Counter()), seen.get(engine, Counter())
+        lines += [
+            f"{engine}: {name} is {got[name]:,}, not {wanted[name]:,}"
+            for name in sorted(wanted.keys() | got.keys())
+            if wanted[name] != got[name]
+        ]
+    return lines
+
+
+def arena_ids(client: "Client") -> set[str]:
+    """The ids of all published objects, parsed from their keys."""
+    from sluice._core import ObjectKey
+
+    return {
+        ObjectKey.parse(entry["key"]).id
+        for entry in client.list()
+        if entry["presence"] == "present"
+    }
+
+
+@dataclass
+class Ledger:
+    """What should have been counted since the start of the first case, and what was."""
+
+    client: "Client"
+    start: Counts = field(default_factory=dict)
+    expected: Counts = field(default_factory=dict)
+    shown: Counts = field(default_factory=dict)  # what earlier turns had counted
+
+    def begin(self) -> None:
+        """From here on everything counts."""
+        self.start = self._quiet()
+
+    def finish(self) -> list[str]:
+        """Every count that came after its turn was compared."""
+        return differences(self.expected, minus(self._quiet(), self.start))
+
+    def _quiet(self) -> Counts:
+        """The counters once they have not moved for a second."""
+        last = events(read_counters(self.client))
+        since = time.monotonic()
+        while time.monotonic() - since < QUIET_S:
+            time.sleep(POLL_S)
+            seen = events(read_counters(self.client))
+            if seen != last:
+                last, since = seen, time.monotonic()
+        return last
+
+    def seen(self) -> Counts:
+        return minus(events(read_counters(self.client)), self.start)
+
+    def settle(self, caused: Counts) -> tuple[Counts, list[str]]:
+        """Adds what a turn must have caused; answers what it did cause, and every difference of the sums."""
+        for engine, values in caused.items():
+            self.expected.setdefault(engine, Counter()).update(values)
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            now = self.seen()
+            wrong = differences(self.expected, now)
+            if not wrong or time.monotonic() > deadline:
+                break
+            time.sleep(POLL_S)
+        turn = minus(now, self.shown)
+        self.shown = now
+        self.expected = {engine: Counter(values) for engine, values in now.items()}
+        return turn, wrong
