@@ -1,0 +1,183 @@
+"""The connector's settings: what may stand in vLLM's `ec_connector_extra_config`.
+
+Invariant: a `Settings` object is complete and valid; nothing else reads the raw dictionary.
+Failure:   an unknown key, a wrong type or a value out of range raises `ConfigurationError` with one
+           sentence that names the key and the nearest known one. Start-up stops there.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
+
+STORABLE_MODALITIES = ("image", "video", "audio")
+
+# What other encoder-cache connectors call their settings: whose it is, and what to use here.
+_FOREIGN_KEYS = {
+    "shared_storage_path": ("ECExampleConnector", "directory"),
+    "ec_cpu_bytes": ("ECCPUConnector", "arena"),
+    "ec_enable_nixl": ("ECCPUConnector", "arena"),
+    "consumer_ack_timeout_s": ("ECCPUConnector", "wait_without_media_s"),
+    "cross_encoder_cache": ("ECMooncakeConnector", "arena"),
+    "mooncake_protocol": ("ECMooncakeConnector", "arena"),
+    "control_timeout_s": ("ECMooncakeConnector", "attach_timeout_s"),
+    "push_wait_timeout_s": ("ECMooncakeConnector", "wait_with_media_s"),
+    "store_max_pending_items": ("ECMooncakeConnector", "save_queue_items_max"),
+    "store_max_pending_bytes": ("ECMooncakeConnector", "save_queue_items_max"),
+    "store_read_buffer_bytes": ("ECMooncakeConnector", "pinned_share_max"),
+    "embedding_cache_prefix": ("ECMooncakeConnector", "key_prefix"),
+    "embedding_model_identity": ("ECMooncakeConnector", "model"),
+}
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot work. The text is one sentence for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything an operator may set. Times in seconds unless the name says otherwise."""
+
+    # Which arena, and how to reach it.
+    arena: str = "default"
+    directory: str = ""  # the arena's folder itself; wins over the name
+    attach_timeout_s: float = 2.0
+    strict_daemon: bool = False  # True: no daemon at start-up is a start-up error
+
+    # What the keys say. Empty: found out from the engine's configuration.
+    tenant: str = "default"
+    key_prefix: str = ""
+    model: str = ""
+    revision: str = ""
+    encoder: str = ""
+
+    # What happens when a feature does not come.
+    on_failure: Literal["fallback", "fail"] = "fallback"
+    wait_with_media_s: float = 2.0
+    wait_without_media_s: float = 10.0
+    verify: Literal["once", "always"] = "once"
+
+    # What a producer stores, and how.
+    soft_pin_modalities: tuple[str, ...] = ()
+    soft_pin_ttl_s: float = 600.0
+    scan_nonfinite: bool = False
+    store_local_encodes: bool = False  # a consumer stores what it had to encode itself
+    reserve_timeout_s: float = 0.05  # spent inside the engine's step when the arena is full
+    write_timeout_s: float = 60.0
+    save_queue_items_max: int = 256
+
+    # How much of the arena one engine's idle entries may pin before it copies them out.
+    pinned_share_max: float = 0.25
+
+    # Overrides of start-up checks.
+    allow_priority_scheduling: bool = False
+    allow_small_arena: bool = False
+
+    @staticmethod
+    def parse(extra: Mapping[str, Any]) -> "Settings":
+        """Checks and types `ec_connector_extra_config`. Raises ConfigurationError."""
+        known = {field.name for field in fields(Settings)}
+        values: dict[str, Any] = {}
+        for key, value in extra.items():
+            if key not in known:
+                raise ConfigurationError(_unknown(key, known))
+            values[key] = _typed(key, value)
+        return Settings(**values)
+
+
+def _unknown(key: str, known: set[str]) -> str:
+    if key in _FOREIGN_KEYS:
+        owner, here = _FOREIGN_KEYS[key]
+        return (
+            f'ec_connector_extra_config: "{key}" is a setting of {owner}; '
+            f'the nearest one of SluiceECConnector is "{here}"'
+        )
+    near = difflib.get_close_matches(str(key), sorted(known), n=1, cutoff=0.0)
+    return f'ec_connector_extra_config: unknown key "{key}"; the nearest known one is "{near[0]}"'
+
+
+def _typed(key: str, value: Any) -> Any:
+    check = _CHECKS[key]
+    problem = check(value)
+    if problem is not None:
+        raise ConfigurationError(f'ec_connector_extra_config: "{key}" {problem}, not {value!r}')
+    if check is _seconds or check is _share:
+        return float(value)
+    if check is _modalities:
+        return tuple(cast("list[str]", value))
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return None if isinstance(value, str) else "must be a string"
+
+
+def _name(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "must be a non-empty string"
+
+
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "must be true or false"
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _seconds(value: Any) -> str | None:
+    if _number(value) and 0 < value <= 3600:
+        return None
+    return "must be a number of seconds above 0 and at most 3600"
+
+
+def _share(value: Any) -> str | None:
+    return None if _number(value) and 0 < value <= 1 else "must be a number above 0 and at most 1"
+
+
+def _count(value: Any) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65536:
+        return None
+    return "must be a whole number from 1 to 65536"
+
+
+def _on_failure(value: Any) -> str | None:
+    return None if value in ("fallback", "fail") else 'must be "fallback" or "fail"'
+
+
+def _verify(value: Any) -> str | None:
+    return None if value in ("once", "always") else 'must be "once" or "always"'
+
+
+def _modalities(value: Any) -> str | None:
+    names = ", ".join(f'"{name}"' for name in STORABLE_MODALITIES)
+    if isinstance(value, list | tuple) and all(item in STORABLE_MODALITIES for item in value):
+        return None
+    return f"must be a list of modalities out of {names}"
+
+
+_CHECKS = {
+    "arena": _name,
+    "directory": _text,
+    "attach_timeout_s": _seconds,
+    "strict_daemon": _flag,
+    "tenant": _name,
+    "key_prefix": _text,
+    "model": _text,
+    "revision": _text,
+    "encoder": _text,
+    "on_failure": _on_failure,
+    "wait_with_media_s": _seconds,
+    "wait_without_media_s": _seconds,
+    "verify": _verify,
+    "soft_pin_modalities": _modalities,
+    "soft_pin_ttl_s": _seconds,
+    "scan_nonfinite": _flag,
+    "store_local_encodes": _flag,
+    "reserve_timeout_s": _seconds,
+    "write_timeout_s": _seconds,
+    "save_queue_items_max": _count,
+    "pinned_share_max": _share,
+    "allow_priority_scheduling": _flag,
+    "allow_small_arena": _flag,
+}
