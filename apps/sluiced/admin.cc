@@ -7,7 +7,7 @@
 #include "common/json_view.h"
 #include "common/quantity.h"
 #include "http/auth.h"
-#include "metrics/exposition.h"
+#include "sluiced/exposition.h"
 
 namespace sluice::daemon {
 namespace {
@@ -219,14 +219,14 @@ Response Admin::metrics() {
   const store::DaemonHealth health = options_.health();
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics::prometheus_text(
-      (*attached)->stats(), (*attached)->clients(),
-      {.ready = health.ready && !health.draining,
-       .draining = health.draining,
-       .touched_share = health.touched_share,
-       .loop_age_seconds = static_cast<double>(loop_age_ns(health)) / 1e9,
-       .http_requests_total = requests_total_.load(std::memory_order_relaxed),
-       .http_refused_total = refused_total_.load(std::memory_order_relaxed)});
+  response.body =
+      prometheus_text((*attached)->stats(), (*attached)->clients(),
+                      {.ready = health.ready && !health.draining,
+                       .draining = health.draining,
+                       .touched_share = health.touched_share,
+                       .loop_age_seconds = static_cast<double>(loop_age_ns(health)) / 1e9,
+                       .http_requests_total = requests_total_.load(std::memory_order_relaxed),
+                       .http_refused_total = refused_total_.load(std::memory_order_relaxed)});
   return response;
 }
 

@@ -36,16 +36,16 @@ Result<app::Layers> read_layers(const std::string& config_path, app::Layer flags
   if (!config_path.empty()) {
     const auto text = app::read_config_file(config_path);
     if (!text) return std::unexpected(text.error());
-    auto file = app::layer_from_toml(*text, config_path, settings_table());
+    auto file = app::layer_from_toml(*text, config_path, app::daemon_settings_table());
     if (!file) return std::unexpected(file.error());
     layers.file = std::move(*file);
   }
-  layers.environment = app::layer_from_environment(environment, settings_table());
+  layers.environment = app::layer_from_environment(environment, app::daemon_settings_table());
   return layers;
 }
 
-Result<std::string> read_token(const DaemonSettings& settings) {
-  if (!settings.token_file.empty()) return read_token_file(settings.token_file);
+Result<std::string> read_token(const app::DaemonSettings& settings) {
+  if (!settings.token_file.empty()) return app::read_token_file(settings.token_file);
   auto token = environment("SLUICE_TOKEN");
   if (token && token->empty()) {
     return fail(Code::kInvalidArgument,
@@ -81,7 +81,7 @@ std::variant<Invocation, Answer> read_invocation(int argc, char** argv) {
                    "Print the table of settings as Markdown, then exit.");
   program.add_flag("--version", version, "Show the version.");
   app::Layer values;
-  for (const app::Setting& setting : settings_table()) {
+  for (const app::Setting& setting : app::daemon_settings_table()) {
     std::string help = setting.help;
     if (!setting.fallback.empty()) help += fmt::format(" [{}]", setting.fallback);
     program.add_option("--" + setting.name, values[setting.name], help)
@@ -96,13 +96,13 @@ std::variant<Invocation, Answer> read_invocation(int argc, char** argv) {
     return Answer{app::kExitUsage, fmt::format("sluiced: {}\nTry sluiced --help.\n", error.what())};
   }
   if (version) return Answer{app::kExitOk, fmt::format("sluiced {}\n", kVersion)};
-  if (print_table) return Answer{app::kExitOk, app::markdown_table(settings_table())};
+  if (print_table) return Answer{app::kExitOk, app::markdown_table(app::daemon_settings_table())};
   std::erase_if(values, [&](const auto& entry) { return program.count("--" + entry.first) == 0; });
 
   const auto layers = read_layers(config_path, std::move(values));
   if (!layers) return bad_config(layers.error());
-  const auto effective = app::merge(settings_table(), *layers);
-  auto settings = resolve(effective);
+  const auto effective = app::merge(app::daemon_settings_table(), *layers);
+  auto settings = app::resolve_daemon_settings(effective);
   if (!settings) return bad_config(settings.error());
   auto token = read_token(*settings);
   if (!token) return bad_config(token.error());

@@ -6,13 +6,13 @@
 #include <variant>
 #include <vector>
 
+#include "common/daemon_settings.h"
 #include "common/settings.h"
-#include "sluiced/daemon_settings.h"
 
 namespace sluice::daemon {
 
 struct Invocation {
-  DaemonSettings settings;
+  app::DaemonSettings settings;
   std::string token;          // empty: none
   std::string notify_socket;  // of systemd; empty: not run by it
   std::uint64_t watchdog_us = 0;

@@ -65,7 +65,7 @@ class PortFile {
 
 Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Log& log,
                                           Watcher& watcher) {
-  const DaemonSettings& settings = invocation.settings;
+  const app::DaemonSettings& settings = invocation.settings;
   return Admin::open({.host = settings.admin_host,
                       .port = settings.admin_port,
                       .token = invocation.token,
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Lo
 }  // namespace
 
 int run_service(Invocation invocation) {
-  DaemonSettings& settings = invocation.settings;
+  app::DaemonSettings& settings = invocation.settings;
   const Log log(settings.log_level, settings.log_json);
   settings.store.log = [&log](store::LogLevel level, std::string_view message) {
     log(level, message);

@@ -11,7 +11,7 @@
 
 #include <sluice/client.h>
 
-namespace sluice::metrics {
+namespace sluice::daemon {
 
 // What sluiced knows beside the arena.
 struct ProcessSample {
@@ -28,4 +28,4 @@ struct ProcessSample {
 std::string prometheus_text(const ArenaStats& stats, std::span<const ClientInfo> clients,
                             const ProcessSample& process);
 
-}  // namespace sluice::metrics
+}  // namespace sluice::daemon

@@ -1,4 +1,4 @@
-#include "sluiced/daemon_settings.h"
+#include "common/daemon_settings.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace sluice::daemon {
+namespace sluice::app {
 namespace {
 
-Result<DaemonSettings> with(const app::Layer& flags) {
-  return resolve(app::merge(settings_table(),
-                            {.file = {}, .file_path = "", .environment = {}, .flags = flags}));
+Result<DaemonSettings> with(const Layer& flags) {
+  return resolve_daemon_settings(merge(
+      daemon_settings_table(), {.file = {}, .file_path = "", .environment = {}, .flags = flags}));
 }
 
 class TempDir {
@@ -88,7 +88,7 @@ TEST(DaemonSettings, AdminPortOffMeansNoListener) {
 
 TEST(DaemonSettings, EveryRowHasHelpAndAFormAndAUniqueName) {
   std::vector<std::string> names;
-  for (const app::Setting& setting : settings_table()) {
+  for (const Setting& setting : daemon_settings_table()) {
     EXPECT_FALSE(setting.help.empty()) << setting.name;
     EXPECT_FALSE(setting.form.empty()) << setting.name;
     EXPECT_EQ(std::count(names.begin(), names.end(), setting.name), 0);
@@ -120,4 +120,4 @@ TEST(TokenFile, EmptyHugeMissingAndStrangeFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace sluice::daemon
+}  // namespace sluice::app

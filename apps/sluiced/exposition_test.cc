@@ -1,11 +1,11 @@
-#include "metrics/exposition.h"
+#include "sluiced/exposition.h"
 
 #include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
 
-namespace sluice::metrics {
+namespace sluice::daemon {
 namespace {
 
 ArenaStats sample() {
@@ -54,4 +54,4 @@ TEST(Exposition, ProcessesOfOneLabelAreOneSeriesAndTheDeadAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace sluice::metrics
+}  // namespace sluice::daemon

@@ -1,53 +1,16 @@
-#include "metrics/exposition.h"
+#include "sluiced/exposition.h"
 
 #include <map>
-#include <sstream>
-
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
 
 #include <sluice/version.h>
 
-namespace sluice::metrics {
+#include "metrics/families.h"
+
+namespace sluice::daemon {
 namespace {
 
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
-using Labels = std::vector<ClientMetric::Label>;
-
-class Families {
- public:
-  void gauge(const char* name, const char* help, double value, Labels labels = {}) {
-    ClientMetric metric;
-    metric.label = std::move(labels);
-    metric.gauge.value = value;
-    add(name, help, MetricType::Gauge, std::move(metric));
-  }
-  void counter(const char* name, const char* help, std::uint64_t value, Labels labels = {}) {
-    ClientMetric metric;
-    metric.label = std::move(labels);
-    metric.counter.value = static_cast<double>(value);
-    add(name, help, MetricType::Counter, std::move(metric));
-  }
-  std::string text() const {
-    std::ostringstream out;
-    prometheus::TextSerializer().Serialize(out, families_);
-    return std::move(out).str();
-  }
-
- private:
-  void add(const char* name, const char* help, MetricType type, ClientMetric metric) {
-    for (MetricFamily& family : families_) {
-      if (family.name == name) {
-        family.metric.push_back(std::move(metric));
-        return;
-      }
-    }
-    families_.push_back({name, help, type, {std::move(metric)}});
-  }
-  std::vector<MetricFamily> families_;
-};
+using metrics::Families;
+using metrics::Labels;
 
 void add_arena(Families& out, const ArenaStats& stats) {
   out.gauge("sluice_arena_bytes", "Size of the arena.", static_cast<double>(stats.arena_bytes));
@@ -131,8 +94,8 @@ void add_clients(Families& out, std::span<const ClientInfo> clients) {
     sum.corrupt += client.corrupt;
   }
   for (const auto& [label, sum] : by_label) {
-    const auto add = [&](const char* name, const char* help, std::uint64_t value) {
-      out.gauge(name, help, static_cast<double>(value), {{"client", label}});
+    const auto add = [&](const char* metric, const char* help, std::uint64_t value) {
+      out.gauge(metric, help, static_cast<double>(value), {{"client", label}});
     };
     add("sluice_client_processes", "Attached processes with this label.", sum.processes);
     add("sluice_client_leases", "Views that they hold.", sum.leases);
@@ -172,4 +135,4 @@ std::string prometheus_text(const ArenaStats& stats, std::span<const ClientInfo>
   return out.text();
 }
 
-}  // namespace sluice::metrics
+}  // namespace sluice::daemon

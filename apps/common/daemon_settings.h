@@ -17,7 +17,7 @@
 #include "common/settings.h"
 #include "store/daemon.h"
 
-namespace sluice::daemon {
+namespace sluice::app {
 
 struct DaemonSettings {
   store::DaemonOptions store;  // all but the log
@@ -32,12 +32,12 @@ struct DaemonSettings {
   std::chrono::nanoseconds drain_timeout{};
 };
 
-std::span<const app::Setting> settings_table();
+std::span<const Setting> daemon_settings_table();
 
 // Checks each value and their combinations.
-Result<DaemonSettings> resolve(std::span<const app::Effective> effective);
+Result<DaemonSettings> resolve_daemon_settings(std::span<const Effective> effective);
 
 // The secret in a file that nobody else can read (mode 0600 or stricter), without the line's end. At most 4 KiB.
 Result<std::string> read_token_file(const std::string& path);
 
-}  // namespace sluice::daemon
+}  // namespace sluice::app

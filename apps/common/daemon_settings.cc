@@ -1,4 +1,4 @@
-#include "sluiced/daemon_settings.h"
+#include "common/daemon_settings.h"
 
 #include <array>
 #include <cerrno>
@@ -16,11 +16,8 @@
 #include "common/nearest.h"
 #include "common/quantity.h"
 
-namespace sluice::daemon {
+namespace sluice::app {
 namespace {
-
-using app::Effective;
-using app::Setting;
 
 constexpr std::uint64_t kArenaBytesMin = std::uint64_t{1} << 20;
 constexpr std::size_t kTokenBytesMax = 4096;
@@ -92,7 +89,7 @@ Status one_of(std::string_view text, std::string_view first, std::string_view se
 Status apply_admin_port(const std::string& text, DaemonSettings& to) {
   to.admin = text != "off";
   if (!to.admin) return {};
-  const auto port = app::parse_count(text, 65535);
+  const auto port = parse_count(text, 65535);
   if (!port)
     return fail(Code::kInvalidArgument,
                 fmt::format("'{}' is not a port: 0 to 65535, or off", text));
@@ -101,7 +98,7 @@ Status apply_admin_port(const std::string& text, DaemonSettings& to) {
 }
 
 Status apply_objects(const std::string& text, DaemonSettings& to) {
-  const auto count = app::parse_count(text, kObjectsMax);
+  const auto count = parse_count(text, kObjectsMax);
   if (!count) return std::unexpected(count.error());
   if (*count == 0)
     return fail(Code::kInvalidArgument, "an arena must be able to hold at least one object");
@@ -126,12 +123,12 @@ const std::vector<Row>& rows() {
        }},
       {{"size", "SIZE", "1GiB", "Memory for objects, taken in full at start."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_size(v), to.store.arena_bytes);
+         return assign(parse_size(v), to.store.arena_bytes);
        }},
       {{"segment-size", "SIZE", "0",
         "Size of one shared memory file and so of the largest object; 0: the whole arena in one."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_size(v), to.store.segment_bytes);
+         return assign(parse_size(v), to.store.segment_bytes);
        }},
       {{"objects-max", "COUNT", "100000", "Objects that the index can hold."}, apply_objects},
       {{"huge-pages", "never|try", "try",
@@ -147,22 +144,22 @@ const std::vector<Row>& rows() {
       {{"high-watermark", "SHARE", "0.95",
         "Eviction starts when more than this share of the arena is used."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_share(v), to.store.high_watermark);
+         return assign(parse_share(v), to.store.high_watermark);
        }},
       {{"low-watermark", "SHARE", "0.90", "Eviction ends below this share."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_share(v), to.store.low_watermark);
+         return assign(parse_share(v), to.store.low_watermark);
        }},
       {{"reserved-per-client", "SIZE", "0",
         "Bytes that one process may hold reserved and unpublished; 0: half of the arena."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_size(v), to.store.reserved_bytes_per_client);
+         return assign(parse_size(v), to.store.reserved_bytes_per_client);
        }},
       {{"touch", "true|false", "true",
         "Write every page once in the background after start, so that no put pays for it. Ready "
         "means that this is done."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_bool(v), to.store.touch);
+         return assign(parse_bool(v), to.store.touch);
        }},
       {{"admin-host", "ADDRESS", "127.0.0.1", "Loopback address of the admin interface."},
        [](const std::string& v, DaemonSettings& to) {
@@ -181,7 +178,7 @@ const std::vector<Row>& rows() {
        }},
       {{"body-max", "SIZE", "64MiB", "Largest object that may be put over HTTP."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_size(v), to.body_bytes_max);
+         return assign(parse_size(v), to.body_bytes_max);
        }},
       {{"log-level", "debug|info|warning|error", "info",
         "How much is logged, to the standard error stream."},
@@ -196,7 +193,7 @@ const std::vector<Row>& rows() {
       {{"drain-timeout", "DURATION", "10s",
         "After SIGTERM: how long running reservations may take to end."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(app::parse_duration(v), to.drain_timeout);
+         return assign(parse_duration(v), to.drain_timeout);
        }},
   };
   return kRows;
@@ -236,7 +233,7 @@ Status check_combinations(DaemonSettings& settings) {
 
 }  // namespace
 
-std::span<const Setting> settings_table() {
+std::span<const Setting> daemon_settings_table() {
   static const std::vector<Setting> kTable = [] {
     std::vector<Setting> table;
     for (const Row& row : rows()) table.push_back(row.setting);
@@ -245,7 +242,7 @@ std::span<const Setting> settings_table() {
   return kTable;
 }
 
-Result<DaemonSettings> resolve(std::span<const Effective> effective) {
+Result<DaemonSettings> resolve_daemon_settings(std::span<const Effective> effective) {
   DaemonSettings settings;
   for (const Effective& entry : effective) {
     for (const Row& row : rows()) {
@@ -286,4 +283,4 @@ Result<std::string> read_token_file(const std::string& path) {
   return token;
 }
 
-}  // namespace sluice::daemon
+}  // namespace sluice::app
