@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -40,13 +38,8 @@ inline std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-// Printed, so that a failure can be repeated with SLUICE_TEST_SEED=<number>.
-inline std::mt19937_64 seeded() {
-  const char* given = std::getenv("SLUICE_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();
-  std::cout << "SLUICE_TEST_SEED=" << seed << "\n";
-  return std::mt19937_64(seed);
-}
+// A generator whose seed is printed, so that a failure can be repeated with SLUICE_TEST_SEED=<number>.
+std::mt19937_64 seeded();
 
 // A number in [low, high].
 template <class T>

@@ -1,8 +1,8 @@
-"""Writes the golden files of Sluice's own formats from the tables in docs/formats, without Sluice's codec.
+"""Writes the golden files of Sluice's own formats from the tables in docs/formats.
 
-A second, independent implementation of the tables: run it only to add a case. Files that are already there must not
-change, since stored objects would then no longer be readable. The mooncake_*.hex files beside it come from Mooncake's
-own client and are not made here.
+A second, independent implementation of the tables, without Sluice's codec: run it only to add a
+case. Files that are there already must not change, since stored objects would no longer be
+readable. The mooncake_*.hex files beside it come from Mooncake's own client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def header(dtype: str, shape: tuple[int, ...]) -> bytes:
     for dim in shape:
         data_bytes *= dim
     dims = struct.pack("<8q", *shape, *[-1] * (8 - len(shape)))
-    head = struct.pack("<IHHiiIIQQ", 0x4D4F4F4E, 1, 304, number, len(shape), 0, 0, ELEMENTS_AT, data_bytes)
+    head = struct.pack(
+        "<IHHiiIIQQ", 0x4D4F4F4E, 1, 304, number, len(shape), 0, 0, ELEMENTS_AT, data_bytes
+    )
     return head + dims + dims + struct.pack("<II", 0, 0) + bytes(4 * 32)
 
 
@@ -52,7 +54,11 @@ def main() -> None:
     """All cases."""
     write("header_f32_2x3.hex", "header: float32 [2, 3]", header("float32", (2, 3)))
     write("header_i64_scalar.hex", "header: int64 []", header("int64", ()))
-    write("header_bf16_8d.hex", "header: bfloat16 [1, 2, 3, 4, 5, 6, 7, 8]", header("bfloat16", (1, 2, 3, 4, 5, 6, 7, 8)))
+    write(
+        "header_bf16_8d.hex",
+        "header: bfloat16 [1, 2, 3, 4, 5, 6, 7, 8]",
+        header("bfloat16", (1, 2, 3, 4, 5, 6, 7, 8)),
+    )
 
     user = [
         entry(2, "scale", struct.pack("<2d", 0.5, -3.25)),
@@ -61,20 +67,30 @@ def main() -> None:
         entry(3, "empty", b""),
     ]
     user.sort(key=lambda e: e[4 : 4 + e[1]])
-    write("attributes_user.hex", "attributes: empty, image_grid_thw, modality, scale", attributes(user))
+    write(
+        "attributes_user.hex",
+        "attributes: empty, image_grid_thw, modality, scale",
+        attributes(user),
+    )
 
     first = tensor_object("bfloat16", (2, 3), bytes(range(12)))
     second_at = -(-len(first) // ALIGN) * ALIGN
     second = tensor_object("float8_e5m2", (5,), bytes(range(100, 105)))
-    write("bundle_object.hex", "bundle: last_hidden_state bfloat16 [2, 3], deepstack.0 float8_e5m2 [5]",
-          first.ljust(second_at, b"\0") + second)
+    write(
+        "bundle_object.hex",
+        "bundle: last_hidden_state bfloat16 [2, 3], deepstack.0 float8_e5m2 [5]",
+        first.ljust(second_at, b"\0") + second,
+    )
     listing = b"".join(
         struct.pack("<QB", offset, len(name)) + name.encode()
         for name, offset in (("last_hidden_state", 0), ("deepstack.0", second_at))
     )
     grid = entry(1, "image_grid_thw", struct.pack("<3q", 1, 24, 32))
-    write("bundle_attributes.hex", "bundle: image_grid_thw and the listing",
-          attributes([grid, entry(4, "sluice.tensors", listing)]))
+    write(
+        "bundle_attributes.hex",
+        "bundle: image_grid_thw and the listing",
+        attributes([grid, entry(4, "sluice.tensors", listing)]),
+    )
 
 
 if __name__ == "__main__":
