@@ -1,8 +1,9 @@
 """What the demo sends, and what exactly must have happened after each turn.
 
-Before every turn the engines' own encoder caches are emptied, so that each turn reaches the arena. The encoder is asked
-once for each image of the conversation so far, repeats included; then the engine with a vision tower gets the images,
-the engine without one gets references to them, and the colocated engine gets the images and knows nothing of the rest.
+Before every turn the engines' own encoder caches are emptied, so that each turn reaches the arena.
+The encoder is asked once for each image of the conversation so far, repeats included; then the
+engine with a vision tower gets the images, the engine without one gets references to them, and the
+colocated engine gets the images and knows nothing of the rest.
 """
 
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Turn:
-    """One user message of a conversation, and the counts that sending the conversation up to it must cause.
+    """One user message of a conversation, and the counts that sending the conversation up to it
+    must cause.
 
     `images`: those of this message; earlier ones are sent again with their own messages.
     `stored`: images whose feature is new to the arena; the encoder publishes each one once.
     `encodes_skipped`: items that the encoder did not encode because the arena had them.
-    `loaded`: images whose feature each consumer maps, once each; the distinct images of the conversation.
+    `loaded`: images whose feature each consumer maps, once each; the distinct images of the
+    conversation.
     """
 
     text: str

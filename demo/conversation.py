@@ -1,7 +1,8 @@
 """One turn of the demo: what is sent to which engine, and what must have happened by then.
 
-Order: empty the engines' caches; the encoder gets each image; a fault is planted if one is asked for; the colocated
-engine answers, which is the measure; then both consumers answer. Then answers and counts are compared.
+Order: empty the engines' caches; the encoder gets each image; a fault is planted if one is asked
+for; the colocated engine answers, which is the measure; then both consumers answer. Then answers
+and counts are compared.
 """
 
 from collections import Counter
@@ -152,7 +153,7 @@ def caused(stage: Stage, turn: Turn) -> Counts:
 def account(
     stage: Stage, turn: Turn, before: set[str], after: set[str], done: report.TurnReport
 ) -> None:
-    """Compares what was counted with what must have been, and fills the report's counts and items."""
+    """Holds what was counted against what must have been; fills the report's counts and items."""
     seen, wrong = stage.ledger.settle(caused(stage, turn))
     done.problems += wrong
     encoder = seen.get(ENCODER, Counter())
@@ -166,26 +167,36 @@ def account(
         "bytes_stored": encoder["save_bytes"],
         "bytes_loaded": consumers["load_bytes"],
     }
-    engines = len(CONSUMERS)
     for name in turn.loaded:
-        picture = photograph(name)
-        new = picture.uuid in after and picture.uuid not in before
-        if picture.uuid not in after:
-            put = "MISSING"
-            done.problems.append(
-                f"{name}: its feature is not in the arena after the encoder's answer"
-            )
-        else:
-            put = "stored" if new else "was there"
-        if new != (name in turn.stored):
-            done.problems.append(f"{name}: its feature {put}, which it should not")
-        done.items.append(
-            report.Item(
-                name,
-                stage.features.rows(picture.width_px, picture.height_px),
-                stage.nbytes((name,)),
-                put,
-                hits=f"{sum(seen.get(one, Counter())['hits'] >= len(turn.loaded) for one in CONSUMERS)} of {engines}",
-                gets=f"{sum(seen.get(one, Counter())['loads'] >= len(turn.loaded) for one in CONSUMERS)} of {engines}",
-            )
-        )
+        done.items.append(account_item(stage, turn, name, before, after, seen, done))
+
+
+def account_item(
+    stage: Stage,
+    turn: Turn,
+    name: str,
+    before: set[str],
+    after: set[str],
+    seen: Counts,
+    done: report.TurnReport,
+) -> report.Item:
+    """What became of one image's feature, by the arena's list and by the consumers' counts."""
+    picture = photograph(name)
+    is_there, was_there = picture.uuid in after, picture.uuid in before
+    if not is_there:
+        done.problems.append(f"{name}: its feature is not in the arena after the encoder's answer")
+    elif was_there == (name in turn.stored):
+        done.problems.append(f"{name}: its feature was {'' if was_there else 'not '}there before")
+
+    def engines_with(counter: str) -> str:
+        every = [seen.get(one, Counter())[counter] >= len(turn.loaded) for one in CONSUMERS]
+        return f"{sum(every)} of {len(every)}"
+
+    return report.Item(
+        name,
+        stage.features.rows(picture.width_px, picture.height_px),
+        stage.nbytes((name,)),
+        put="MISSING" if not is_there else "was there" if was_there else "stored",
+        hits=engines_with("hits"),
+        gets=engines_with("loads"),
+    )

@@ -1,20 +1,21 @@
-"""Starts and stops what a topology file describes, through `sluice up`, and waits until every engine answers.
+"""Starts and stops what a topology file describes, through `sluice up`, and waits until every
+engine answers.
 
-Failure: DeploymentError with the end of the log, when `sluice up` ends or an engine does not come up in time.
+Failure: DeploymentError with the end of the log, when `sluice up` ends or an engine does not come
+up in time.
 """
 
-import contextlib
 import signal
 import socket
 import subprocess
 import time
-import tomllib
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import tomllib
 from engines import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,10 +114,11 @@ class Deployment:
 
 
 def answers(engine: Engine) -> bool:
-    with contextlib.suppress(OSError):
+    try:
         with urllib.request.urlopen(engine.address + "/health", timeout=2) as reply:
             return int(reply.status) == 200
-    return False
+    except OSError:
+        return False
 
 
 def refuse_taken_port(engine: Engine) -> None:

@@ -1,8 +1,11 @@
-"""The demo's side of an engine's HTTP interface: send a conversation, take the answer apart, empty the engine's cache.
+"""The demo's side of an engine's HTTP interface: send a conversation, take the answer apart, empty
+the engine's cache.
 
-Failure: an engine that answers with an error, or not at all, gives an Answer whose `error` says so; nothing raises.
+Failure: an engine that answers with an error, or not at all, gives an Answer whose `error` says so;
+nothing raises.
 """
 
+import contextlib
 import json
 import time
 import urllib.error
@@ -28,7 +31,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Said:
-    """One earlier or present turn of a conversation: what the user sent, and the answer if there is one."""
+    """One earlier or present turn of a conversation: what the user sent, and the answer if there is
+    one.
+    """
 
     text: str
     images: Sequence[Photograph | Reference]
@@ -123,9 +128,7 @@ def explain(error: OSError) -> str:
     """One line: the status and message of an HTTP error, or why there was no answer."""
     if isinstance(error, urllib.error.HTTPError):
         text = error.read().decode(errors="replace")
-        try:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
             text = json.loads(text)["error"]["message"]
-        except (ValueError, KeyError, TypeError):
-            pass
         return f"HTTP {error.code}: {' '.join(text.split())[:200]}"
     return " ".join(str(getattr(error, "reason", error)).split())[:200]

@@ -1,8 +1,9 @@
-"""What really happened, from two sources that do not know of the demo: the arena's list, and the connectors' counters.
+"""What really happened, from two sources that do not know of the demo: the arena's list, and the
+connectors' counters.
 
-Each process of an engine posts its counters, as JSON, on its page in the arena. They only grow, and a little after the
-fact: so a reading is awaited, and everything is compared as sums since the first case. A count that comes too late for
-its own case is then wrong in the next one, or at the end.
+Each process of an engine posts its counters, as JSON, on its page in the arena. They only grow, and
+a little after the fact: so a reading is awaited, and everything is compared as sums since the first
+case. A count that comes too late for its own case is then wrong in the next one, or at the end.
 """
 
 import json
@@ -109,7 +110,9 @@ class Ledger:
         return minus(events(read_counters(self.client)), self.start)
 
     def settle(self, caused: Counts) -> tuple[Counts, list[str]]:
-        """Adds what a turn must have caused; answers what it did cause, and every difference of the sums."""
+        """Adds what a turn must have caused; answers what it did cause, and every difference of the
+        sums.
+        """
         for engine, values in caused.items():
             self.expected.setdefault(engine, Counter()).update(values)
         deadline = time.monotonic() + SETTLE_S

@@ -1,8 +1,9 @@
 """Two small vision-language models with random weights: Qwen2.5-VL, and Qwen3-VL with DeepStack.
 
-They have the real architectures, the real image processors and a byte-level tokenizer, so a real engine serves them; their
-answers mean nothing. Weights are scaled up after initialisation: at plain scale every answer is one repeated token,
-which would prove nothing about the image. The same sizes and seed give the same weights on the same torch version.
+They have the real architectures, the real image processors and a byte-level tokenizer, so a real
+engine serves them; their answers mean nothing. Weights are scaled up after initialisation: at plain
+scale every answer is one repeated token, which would prove nothing about the image. The same sizes
+and seed give the same weights on the same torch version.
 
     python demo/models.py qwen2_5_vl FOLDER [--width 3584]
 """
@@ -54,8 +55,9 @@ CHAT_TEMPLATE = """\
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a model is. `width` is the row of one image token: the language model's hidden size, which is also the
-    vision tower's output (DeepStack adds one such row for each level). A multiple of 128."""
+    """How large a model is. `width` is the row of one image token: the language model's hidden
+    size, which is also the vision tower's output (DeepStack adds one such row for each level). A
+    multiple of 128."""
 
     width: int = 256
     layers: int = 4
@@ -72,7 +74,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Features:
-    """The shape of what the vision tower makes of an image, as the counters of the demo expect it."""
+    """The shape of what the vision tower makes of an image."""
 
     width: int
     deepstack_levels: int
@@ -80,7 +82,7 @@ class Features:
     merge_size: int = 2
 
     def rows(self, width_px: int, height_px: int) -> int:
-        """Image tokens of an image whose sides, rounded to whole tokens, stay within the processor's limits."""
+        """Image tokens of an image whose sides, rounded to whole tokens, are within the limits."""
         token_px = self.patch_px * self.merge_size
         return round(height_px / token_px) * round(width_px / token_px)
 
@@ -181,7 +183,9 @@ def qwen2_5_vl(sizes: Sizes, ids: dict[str, int]) -> tuple[Any, dict[str, Any]]:
 
 
 def qwen3_vl(sizes: Sizes, ids: dict[str, int]) -> tuple[Any, dict[str, Any]]:
-    """The model, whose first three language layers take DeepStack features, and its image processor's settings."""
+    """The model, whose first three language layers take DeepStack features, and its image
+    processor's settings.
+    """
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     rope = {"rope_theta": 5e6, "mrope_section": [12, 10, 10], "mrope_interleaved": True}
@@ -248,7 +252,7 @@ def write_model(kind: Kind, folder: Path, sizes: Sizes) -> None:
 
 
 def ensure_model(kind: Kind, folder: Path, sizes: Sizes | None = None) -> Features:
-    """Writes the model unless `folder` already holds exactly it; returns the shape of its features."""
+    """Writes the model unless `folder` holds exactly it; returns the shape of its features."""
     import torch
     import transformers
 

@@ -1,4 +1,5 @@
-"""Real photographs, from those that scikit-image ships, as a client would send them: JPEG data URLs.
+"""Real photographs, from those that scikit-image ships, as a client would send them: JPEG data
+URLs.
 
 An image's uuid is the digest of its bytes, so equal content has one name, whoever sends it.
 """
@@ -50,7 +51,9 @@ def folder() -> Path:
 
 @functools.cache
 def photograph(name: str, width_px: int = 448) -> Photograph:
-    """The photograph of this name, `width_px` wide, its proportions kept. Raises KeyError for an unknown name."""
+    """The photograph of this name, `width_px` wide, its proportions kept. Raises KeyError for an
+    unknown name.
+    """
     with Image.open(folder() / FILES[name]) as picture:
         height_px = round(width_px * picture.height / picture.width)
         scaled = picture.convert("RGB").resize((width_px, height_px))

@@ -1,7 +1,9 @@
-"""Faults that the demo must notice. A fault is planted between the encoder's answer and the prefill's request.
+"""Faults that the demo must notice. A fault is planted between the encoder's answer and the
+prefill's request.
 
 flip-byte   one bit of one payload byte of the turn's first feature, in the arena's shared memory
-drop-load   one load of the engine with a tower is dropped by its connector (support/planted_connector.py)
+drop-load   one load of the engine with a tower is dropped by its connector
+(support/planted_connector.py)
 """
 
 from pathlib import Path
@@ -18,7 +20,9 @@ PAYLOAD_OFFSET = 304 + 1001  # past the tensor's header, some row of the first t
 
 
 def flip_byte(client: "Client", uuid: str) -> None:
-    """Flips the lowest bit of one payload byte of the object with this id. Raises LookupError without one."""
+    """Flips the lowest bit of one payload byte of the object with this id. Raises LookupError
+    without one.
+    """
     from sluice._core import ObjectKey
 
     keys = [ObjectKey.parse(entry["key"]) for entry in client.list()]

@@ -1,4 +1,6 @@
-"""The demo's table: one row for each turn as it happens, one line for each of its items, and what went wrong."""
+"""The demo's table: one row for each turn as it happens, one line for each of its items, and what
+went wrong.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,11 +22,12 @@ COLUMNS = (
     ("coloc.", 8),
 )
 LEGEND = """\
-tower, no tower   answer of that prefill+decode engine equal to the colocated engine's: tokens, and logprobs to 5 digits
-encodes           features the encoder computed and published     skipped  items it did not encode: the arena had them
-loads             features mapped from the arena by the engines   local    items they had to encode themselves
-dupl.             puts of what another writer had published       B        payload bytes
-encode .. coloc.  milliseconds until each engine's answer         P+D      prefill+decode, with a vision tower"""
+tower, no tower   answer of that prefill+decode engine equal to the colocated engine's: tokens, and
+logprobs to 5 digits encodes           features the encoder computed and published     skipped
+items it did not encode: the arena had them loads             features mapped from the arena by the
+engines   local    items they had to encode themselves dupl.             puts of what another writer
+had published       B        payload bytes encode .. coloc.  milliseconds until each engine's answer
+P+D      prefill+decode, with a vision tower"""
 
 
 @dataclass

@@ -1,7 +1,9 @@
-"""`make check`: format, include direction, environment reads, ruff, mypy and clang-tidy, quickest first.
+"""`make check`: format, include direction, environment reads, ruff, mypy and clang-tidy, quickest
+first.
 
-Runs all of them even when one fails, prints one line for each, and what a failing one said. Exits 1 if any failed.
-`check.py NAME...` runs only those named; `check.py --fix` lets clang-format and ruff repair what they can.
+Runs all of them even when one fails, prints one line for each, and what a failing one said. Exits 1
+if any failed. `check.py NAME...` runs only those named; `check.py --fix` lets clang-format and ruff
+repair what they can.
 """
 
 import argparse
@@ -40,10 +42,15 @@ def ruff_commands(fix: bool) -> list[Command]:
 
 
 def mypy_commands(fix: bool) -> list[Command]:
-    def run(*paths: str) -> Command:
+    def run(*paths: str | Path) -> Command:
         return [BIN / "mypy", "--strict", *paths]
 
-    return [run("-p", "sluice"), run("tools"), run("demo")]
+    # Programs import their neighbours by bare name, so each folder is looked at from inside.
+    def here(folder: str) -> Command:
+        files = (path for path in tracked(folder) if path.suffix == ".py")
+        return run("--no-explicit-package-bases", *files)
+
+    return [run("-p", "sluice"), here("tools"), here("demo")]
 
 
 def own_tool(name: str) -> Callable[[bool], list[Command]]:
@@ -71,9 +78,8 @@ def run(name: str, fix: bool) -> bool:
     ]
     passed = all(one.returncode == 0 for one in done)
     last = (done[-1].stdout.strip().splitlines() or [""])[-1]
-    print(
-        f"{'ok  ' if passed else 'FAIL'} {name:12} {time.monotonic() - begin:6.1f} s  {last if passed else ''}"
-    )
+    verdict = "ok  " if passed else "FAIL"
+    print(f"{verdict} {name:12} {time.monotonic() - begin:6.1f} s  {last if passed else ''}")
     if not passed:
         for one in done:
             if one.returncode != 0:

@@ -1,6 +1,7 @@
 """Settings come from one place: only apps/*/options.cc reads the process environment.
 
-Tests may read the seed and the counts that make them repeatable. Prints each other read and exits 1.
+Tests may read the seed and the counts that make them repeatable. Prints each other read and exits
+1.
 """
 
 import re

@@ -1,9 +1,11 @@
 """Include direction: a folder includes itself and what stands to its left, never a neighbour.
 
-    base < tensor < device < arena < store < kv        base < metrics        base < sched, http < proxy
+    base < tensor < device < arena < store < kv        base < metrics        base < sched, http <
+    proxy
 
-Programs and bindings stand on top of all of them, and nothing includes a program; apps/common serves the programs. Prints each include that breaks this
-as `file:line: reason` and exits 1; prints one line and exits 0 when none does.
+Programs and bindings stand on top of all of them, and nothing includes a program; apps/common
+serves the programs. Prints each include that breaks this as `file:line: reason` and exits 1; prints
+one line and exits 0 when none does.
 """
 
 import sys
@@ -62,7 +64,8 @@ def broken_include(path: Path, name: str, quote: str) -> str | None:
     if source not in MAY_INCLUDE:
         return f"{source} has no place in the order; give it one in tools/check_includes.py"
     if wanted is None or wanted not in MAY_INCLUDE[source]:
-        return f"{source} may not include {name} ({wanted or target.parts[0]} does not stand to its left)"
+        there = wanted or target.parts[0]
+        return f"{source} may not include {name} ({there} does not stand to its left)"
     return None
 
 

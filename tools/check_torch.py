@@ -1,7 +1,7 @@
 """Says whether the torch of this environment is the CPU build that the CPU engines were built for.
 
-`check_torch.py` reads the installed package's version file; `check_torch.py --import` also imports it.
-Exit code 1 and one paragraph of what to do when it is not.
+`check_torch.py` reads the installed package's version file; `check_torch.py --import` also imports
+it. Exit code 1 and one paragraph of what to do when it is not.
 """
 
 import importlib
@@ -10,13 +10,16 @@ import re
 import sys
 
 WRONG_BUILD = """\
-torch {version} in .venv is a build for {cuda}, and the CPU engines of the tests and the demo need the CPU build.
-Set SLUICE_TORCH_INDEX to the address of PyTorch's CPU package index (it is on PyTorch's "Get started" page) and run
-the same command again:  make ... SLUICE_TORCH_INDEX=ADDRESS"""
+torch {version} in .venv is a build for {cuda}, and the CPU engines of the tests and the demo need
+the CPU build. Set SLUICE_TORCH_INDEX to the address of PyTorch's CPU package index (it is on
+PyTorch's "Get started" page) and run the same command again:  make ...
+SLUICE_TORCH_INDEX=ADDRESS"""
 
 
 def installed_cuda() -> str | None:
-    """The CUDA version that the installed torch was built for; None for a CPU build. Imports nothing of torch."""
+    """The CUDA version that the installed torch was built for; None for a CPU build. Imports
+    nothing of torch.
+    """
     for file in importlib.metadata.files("torch") or []:
         if str(file) == "torch/version.py":
             found = re.search(

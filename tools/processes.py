@@ -18,7 +18,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class Finished:
-    """How a command ended. `left_behind` names processes that it should have stopped, and that are ended now."""
+    """How a command ended. `left_behind` names processes that it should have stopped, and that are
+    ended now.
+    """
 
     exit_code: int
     timed_out: bool
@@ -55,7 +57,9 @@ def name_of(pid: int) -> str:
 
 
 def end_orphans(grace_s: float) -> list[str]:
-    """Waits up to `grace_s` for adopted processes to end by themselves, then names and kills the rest."""
+    """Waits up to `grace_s` for adopted processes to end by themselves, then names and kills the
+    rest.
+    """
     deadline = time.monotonic() + grace_s
     reap()
     while children() and time.monotonic() < deadline:
@@ -76,7 +80,8 @@ def end_orphans(grace_s: float) -> list[str]:
 def run(
     command: Sequence[str | Path], log: Path, timeout_s: float, environment: dict[str, str]
 ) -> Finished:
-    """Runs a command in its own process group with its output in `log`; requires adopt_orphans() before.
+    """Runs a command in its own process group with its output in `log`; requires adopt_orphans()
+    before.
 
     At the timeout, and when this process is interrupted, the whole group is killed.
     """

@@ -1,4 +1,6 @@
-"""Which files of the repository the checks look at, and what they include. Shared by the tools of this folder."""
+"""Which files of the repository the checks look at, and what they include. Shared by the tools of
+this folder.
+"""
 
 import re
 import subprocess
@@ -11,7 +13,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
 def tracked(*folders: str) -> list[Path]:
-    """Files under `folders` that git tracks or would track, relative to the repository's root, sorted."""
+    """Files under `folders` that git tracks or would track, relative to the repository's root,
+    sorted.
+    """
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", *folders],
         cwd=ROOT,
@@ -27,7 +31,9 @@ def cpp_files(*folders: str) -> list[Path]:
 
 
 def includes(path: Path) -> list[tuple[int, str, str]]:
-    """(line number, '<' or '"', name) of each include of a file; `path` is relative to the repository's root."""
+    """(line number, '<' or '"', name) of each include of a file; `path` is relative to the
+    repository's root.
+    """
     text = (ROOT / path).read_text(encoding="utf-8")
     return [
         (text.count("\n", 0, found.start(1)) + 1, found.group(1), found.group(2))
@@ -36,7 +42,9 @@ def includes(path: Path) -> list[tuple[int, str, str]]:
 
 
 def resolve(path: Path, name: str) -> Path | None:
-    """The repository's file that `#include "name"` or `<name>` in `path` means; None for a foreign header."""
+    """The repository's file that `#include "name"` or `<name>` in `path` means; None for a foreign
+    header.
+    """
     roots = (path.parent, Path("src"), Path("include"), Path("apps"), Path())
     for candidate in (root / name for root in roots):
         if (ROOT / candidate).is_file():

@@ -1,8 +1,9 @@
 """`make test`: every tier in turn, and one closing line `N passed, N failed` that sums them.
 
-`test.py NAME...` runs only the named tiers; `test.py --list` names them. Logs and JUnit files: build/test/.
-SLUICE_SOAK=1 in the environment (`make soak`) makes the long tests run at full counts, with ten times the time.
-A tier that ends without a result, leaves a process behind or passes its time limit counts as failed.
+`test.py NAME...` runs only the named tiers; `test.py --list` names them. Logs and JUnit files:
+build/test/. SLUICE_SOAK=1 in the environment (`make soak`) makes the long tests run at full counts,
+with ten times the time. A tier that ends without a result, leaves a process behind or passes its
+time limit counts as failed.
 """
 
 import argparse
@@ -24,7 +25,9 @@ Command = list[str | Path]
 
 @dataclass(frozen=True)
 class Tier:
-    """One kind of test: how to run it with its JUnit file at a given path, and how long it may take."""
+    """One kind of test: how to run it with its JUnit file at a given path, and how long it may
+    take.
+    """
 
     name: str
     what: str

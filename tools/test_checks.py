@@ -54,7 +54,8 @@ import sys; sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import os, processes
 processes.adopt_orphans()
-done = processes.run(["bash", "-c", "setsid sleep 300 & disown"], Path(sys.argv[2]), 10, dict(os.environ))
+command = ["bash", "-c", "setsid sleep 300 & disown"]
+done = processes.run(command, Path(sys.argv[2]), 10, dict(os.environ))
 assert done.exit_code == 0 and not done.timed_out, done
 assert len(done.left_behind) == 1 and "sleep 300" in done.left_behind[0], done
 assert not processes.children()

@@ -1,7 +1,8 @@
 """clang-tidy over src, apps and python/bindings, remembering which files were clean.
 
-A source is looked at again when it, a header of the repository that it includes, its compile command, .clang-tidy or
-the tool's version changed. Prints the findings and exits 1 when there are any.
+A source is looked at again when it, a header of the repository that it includes, its compile
+command, .clang-tidy or the tool's version changed. Prints the findings and exits 1 when there are
+any.
 """
 
 import concurrent.futures
@@ -31,7 +32,9 @@ class Source:
 
 
 def sources() -> list[Source]:
-    """The sources of the release build that clang-tidy looks at, tests aside, with the stamp of each one's state."""
+    """The sources of the release build that clang-tidy looks at, tests aside, with the stamp of
+    each one's state.
+    """
     tool = subprocess.run([TIDY, "--version"], check=True, capture_output=True).stdout
     settings = (ROOT / ".clang-tidy").read_bytes()
     found: dict[Path, Source] = {}

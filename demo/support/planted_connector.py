@@ -1,4 +1,5 @@
-"""SluiceECConnector with one planted fault: while a file is there, the next load is dropped, and the file removed.
+"""SluiceECConnector with one planted fault: while a file is there, the next load is dropped, and
+the file removed.
 
 For the demo and its test only: they must notice that a feature which was promised never arrived.
 """
@@ -9,7 +10,6 @@ from typing import Any
 
 import torch
 from plant import DROP_LOAD_FILE
-
 from sluice.vllm import SluiceECConnector as RealConnector
 
 

@@ -1,8 +1,9 @@
-"""Lets torchvision be imported beside a CPU build of torch. On PYTHONPATH of the demo's and the tests' engines only.
+"""Lets torchvision be imported beside a CPU build of torch. On PYTHONPATH of the demo's and the
+tests' engines only.
 
-The torchvision wheel in .venv is built for CUDA, and its C++ operators do not load here. Only its image
-transforms are used, but its import looks up the schemas of two operators; this declares them, without any
-implementation, right before torchvision is first imported.
+The torchvision wheel in .venv is built for CUDA, and its C++ operators do not load here. Only its
+image transforms are used, but its import looks up the schemas of two operators; this declares them,
+without any implementation, right before torchvision is first imported.
 """
 
 import importlib.abc
