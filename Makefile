@@ -22,14 +22,14 @@ build: setup ## sluiced, sluice, the client library and the Python package
 	@tools/build.sh release
 
 demo: build ## two model kinds, four real engines each, photographs; ends with a table
-	@$(PYTHON) demo/run.py $(DEMO_ARGS)
+	@PYTHONPATH=build/release/python:demo/support $(PYTHON) demo/run.py $(DEMO_ARGS)
 
 test: build ## everything that must pass; closes with a count
 	@tools/setup_system.sh model
 	@$(PYTHON) tools/test.py $(TEST_ARGS)
 
 bench: build ## the numbers of README.md, each beside its bar
-	@$(PYTHON) bench/run.py $(BENCH_ARGS)
+	@PYTHONPATH=build/release/python:demo/support $(PYTHON) bench/run.py $(BENCH_ARGS)
 
 check: build ## format, clang-tidy, include direction, environment reads, ruff, mypy
 	@$(PYTHON) tools/check.py $(CHECK_ARGS)

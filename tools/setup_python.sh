@@ -25,7 +25,7 @@ if sys.version_info[:2] != (3, 11):
 PY
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
-pip=("$venv/bin/python" -m pip --quiet)
+pip=("$venv/bin/python" -m pip -qq)
 index=()
 [[ -n ${SLUICE_TORCH_INDEX:-} ]] && index=(--extra-index-url "$SLUICE_TORCH_INDEX")
 

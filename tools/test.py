@@ -20,6 +20,8 @@ from sources import ROOT
 
 OUT = ROOT / "build" / "test"
 BUILD = ROOT / "build" / "release"
+# The built package, and what lets torchvision load beside a CPU build of torch (demo/support).
+PYTHON_PATH = f"{BUILD / 'python'}:{ROOT / 'demo' / 'support'}"
 Command = list[str | Path]
 
 
@@ -109,7 +111,8 @@ def run(tier: Tier, soak: bool) -> Count:
     junit.unlink(missing_ok=True)
     begin = time.monotonic()
     limit_s = tier.limit_s * (10 if soak else 1)
-    done = processes.run(tier.command(junit), log, limit_s, {**os.environ, "PYTHONUNBUFFERED": "1"})
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "PYTHONUNBUFFERED": "1"}
+    done = processes.run(tier.command(junit), log, limit_s, environment)
     seconds = time.monotonic() - begin
 
     count = Count()
