@@ -196,16 +196,16 @@ Result<Mapping> map_segment(int fd, std::uint64_t bytes, const MapOptions& optio
 
 Status populate(std::span<std::byte> range, Touch touch) {
   if (range.empty()) return {};
-  const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) & ~(kPageBytes - 1);
-  const auto end = reinterpret_cast<std::uintptr_t>(range.data()) + range.size();
-  auto* const first = reinterpret_cast<std::byte*>(begin);
+  const std::size_t into_page = reinterpret_cast<std::uintptr_t>(range.data()) % kPageBytes;
+  std::byte* const first = range.data() - into_page;
+  const std::size_t bytes = range.size() + into_page;
   const int advice = touch == Touch::kRead ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
   // An empty range is refused only by kernels that do not know the advice (before 5.14).
   if (::madvise(first, 0, advice) != 0) {
-    for (std::uintptr_t at = 0; at < end - begin; at += kPageBytes) touch_page(first + at, touch);
+    for (std::size_t at = 0; at < bytes; at += kPageBytes) touch_page(first + at, touch);
     return {};
   }
-  while (::madvise(first, end - begin, advice) != 0) {
+  while (::madvise(first, bytes, advice) != 0) {
     if (errno == EINTR) continue;
     return fail_call(touch == Touch::kRead ? "madvise(POPULATE_READ)" : "madvise(POPULATE_WRITE)",
                      fmt::format("{} bytes", range.size()), errno);

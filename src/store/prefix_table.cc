@@ -32,10 +32,10 @@ bool valid_length(std::size_t length) noexcept {
 
 void store_text(PrefixEntry& entry, std::string_view text) noexcept {
   __atomic_store_n(&entry.length, 0u, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
   for (std::size_t at = 0; at < text.size(); at += kWordBytes) {
+    // Release: whoever sees a new word and then the length sees that the old text is gone.
     __atomic_store_n(const_cast<std::uint64_t*>(word_at(entry, at)), word_of(text, at),
-                     __ATOMIC_RELAXED);
+                     __ATOMIC_RELEASE);
   }
   __atomic_store_n(&entry.length, static_cast<std::uint32_t>(text.size()), __ATOMIC_RELEASE);
 }

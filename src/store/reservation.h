@@ -257,7 +257,6 @@ constexpr Step of_retired(SlotLife now, SlotEvent event) noexcept {
 constexpr Step advance(SlotLife now, SlotEvent event) noexcept {
   switch (now.state) {
     case SlotState::kEmpty:
-      return life::of_free(now, event);
     case SlotState::kTombstone:
       return life::of_free(now, event);
     case SlotState::kReserved:
