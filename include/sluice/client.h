@@ -28,6 +28,7 @@ namespace sluice {
 
 namespace store {
 class Attachment;
+class Session;
 }  // namespace store
 
 enum class Presence : std::uint8_t { kAbsent, kPending, kPresent };
@@ -92,6 +93,7 @@ class Lease {
   std::shared_ptr<store::Attachment> attachment_;  // shared: the mapping must outlive the last view of it
   Descriptor descriptor_;
   std::uint32_t lease_index_ = 0;
+  mutable bool private_view_ = false;
 };
 
 struct PutOptions {
@@ -127,7 +129,7 @@ class Writer {
   Status abandon();
 
  private:
-  friend class store::Attachment;
+  friend class Client;
   std::shared_ptr<store::Attachment> attachment_;  // shared for the same reason as in Lease
   std::vector<TensorView> tensors_;
   std::uint64_t token_ = 0;  // of the pending write inside the attachment
@@ -189,7 +191,11 @@ class Client {
   bool attached() const noexcept;  // false after close(), in a fork's child, or while no daemon runs
   std::uint64_t boot() const noexcept;
   std::uint32_t id() const noexcept;
+  std::string directory() const;
   void close();
+  // Attaches to what serves the arena's folder now. Requests do so by themselves; a process that only reads calls this
+  // to follow an arena that was replaced (boot() changes). Leases of the old one stay valid.
+  Status reattach(std::chrono::milliseconds timeout = std::chrono::seconds(2));
 
   // --- reading: wait-free ---
   Presence lookup(const ObjectKey& key) const;
@@ -225,8 +231,8 @@ class Client {
   Status post(std::string_view text);
 
  private:
-  explicit Client(std::shared_ptr<store::Attachment> attachment);
-  std::shared_ptr<store::Attachment> attachment_;
+  explicit Client(std::unique_ptr<store::Session> session);
+  std::unique_ptr<store::Session> session_;
 };
 
 }  // namespace sluice

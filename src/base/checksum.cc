@@ -19,7 +19,7 @@ void copy_done() noexcept {}
 
 const ChecksumKernels& kernels() noexcept {
   static const ChecksumKernels chosen =
-      avx2_kernels() != nullptr ? *avx2_kernels() : ChecksumKernels{hash_chunks_kernel, copy_and_hash_kernel};
+      avx2_kernels() != nullptr ? *avx2_kernels() : ChecksumKernels{hash_chunks_kernel, copy_pieces_kernel};
   return chosen;
 }
 
@@ -39,10 +39,21 @@ void hash_chunks(std::span<const std::byte> from, std::span<std::uint64_t> diges
   kernels().hash_chunks(from.data(), from.size(), digests.data());
 }
 
+void copy_pieces_and_hash(std::span<std::byte> to, std::span<const Piece> pieces,
+                          std::span<std::uint64_t> digests) noexcept {
+  std::size_t left = to.size();
+  for (const Piece& piece : pieces) {
+    CHECK(piece.bytes <= left);
+    left -= piece.bytes;
+  }
+  CHECK(left == 0 && digests.size() == chunk_count(to.size()));
+  kernels().copy_pieces(to.data(), pieces.data(), pieces.size(), digests.data());
+}
+
 void copy_and_hash(std::span<std::byte> to, std::span<const std::byte> from,
                    std::span<std::uint64_t> digests) noexcept {
-  CHECK(to.size() == from.size() && digests.size() == chunk_count(from.size()));
-  kernels().copy_and_hash(to.data(), from.data(), from.size(), digests.data());
+  const Piece whole{.bytes = from.size(), .from = from.data()};
+  copy_pieces_and_hash(to, std::span(&whole, 1), digests);
 }
 
 void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) noexcept {

@@ -29,6 +29,16 @@ constexpr std::size_t chunk_count(std::uint64_t bytes) noexcept {
 // One digest per chunk of `from`. Requires digests.size() == chunk_count(from.size()).
 void hash_chunks(std::span<const std::byte> from, std::span<std::uint64_t> digests) noexcept;
 
+// Part of an object that is put together in one pass: bytes to copy in, or bytes that stand at their place already.
+struct Piece {
+  std::size_t bytes = 0;
+  const std::byte* from = nullptr;  // nullptr: in place
+};
+
+// Fills `to` with the pieces in order (their sizes add up to to.size()) and computes the digests of the result.
+void copy_pieces_and_hash(std::span<std::byte> to, std::span<const Piece> pieces,
+                          std::span<std::uint64_t> digests) noexcept;
+
 // Copies `from` to `to` (same size, no overlap) and computes the digests of the bytes copied in the same pass.
 void copy_and_hash(std::span<std::byte> to, std::span<const std::byte> from,
                    std::span<std::uint64_t> digests) noexcept;

@@ -42,7 +42,7 @@ void copy_done() noexcept { _mm_sfence(); }
 
 #include "base/checksum_kernel.h"
 
-constexpr ChecksumKernels kKernels{hash_chunks_kernel, copy_and_hash_kernel};
+constexpr ChecksumKernels kKernels{hash_chunks_kernel, copy_pieces_kernel};
 
 }  // namespace
 

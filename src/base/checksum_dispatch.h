@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checksum.h"
+
 namespace sluice {
 
 struct ChecksumKernels {
   void (*hash_chunks)(const std::byte* from, std::size_t bytes, std::uint64_t* digests) noexcept;
-  void (*copy_and_hash)(std::byte* to, const std::byte* from, std::size_t bytes,
-                        std::uint64_t* digests) noexcept;
+  void (*copy_pieces)(std::byte* to, const Piece* pieces, std::size_t count, std::uint64_t* digests) noexcept;
 };
 
 // The AVX2 kernels, or nullptr where the machine (or the build) has none.

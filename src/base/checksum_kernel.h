@@ -13,18 +13,31 @@ void hash_chunks_kernel(const std::byte* from, std::size_t bytes, std::uint64_t*
   }
 }
 
-void copy_and_hash_kernel(std::byte* to, const std::byte* from, std::size_t bytes,
-                          std::uint64_t* digests) noexcept {
+void copy_pieces_kernel(std::byte* to, const Piece* pieces, std::size_t count, std::uint64_t* digests) noexcept {
   XXH3_state_t state;
-  for (std::size_t at = 0, i = 0; at < bytes; at += kChunkBytes, ++i) {
-    const std::size_t chunk = std::min(kChunkBytes, bytes - at);
-    XXH3_64bits_reset(&state);
-    for (std::size_t block = 0; block < chunk; block += kBlockBytes) {
-      const std::size_t n = std::min(kBlockBytes, chunk - block);
-      XXH3_64bits_update(&state, from + at + block, n);
-      copy_block(to + at + block, from + at + block, n);
+  XXH3_64bits_reset(&state);
+  std::size_t in_chunk = 0;  // bytes of the chunk that `state` has seen
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* from = pieces[i].from;
+    for (std::size_t left = pieces[i].bytes; left != 0;) {
+      const std::size_t n = std::min({kBlockBytes, left, kChunkBytes - in_chunk});
+      if (from != nullptr) {
+        XXH3_64bits_update(&state, from, n);
+        copy_block(to, from, n);
+        from += n;
+      } else {
+        XXH3_64bits_update(&state, to, n);
+      }
+      to += n;
+      left -= n;
+      in_chunk += n;
+      if (in_chunk == kChunkBytes) {
+        *digests++ = XXH3_64bits_digest(&state);
+        XXH3_64bits_reset(&state);
+        in_chunk = 0;
+      }
     }
-    digests[i] = XXH3_64bits_digest(&state);
   }
+  if (in_chunk != 0) *digests = XXH3_64bits_digest(&state);
   copy_done();
 }

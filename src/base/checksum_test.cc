@@ -40,6 +40,21 @@ TEST(Checksum, ChunkDigestIsPlainXxh3OfTheChunk) {
   EXPECT_EQ(digests[1], hash64(std::span(from).last(5)));
 }
 
+TEST(Checksum, PiecesHashLikeTheWholeTheyMake) {
+  const auto whole = random_bytes(2 * kChunkBytes + 1000, 11);
+  for (const std::size_t head : {0ul, 320ul, kChunkBytes - 1, kChunkBytes, kChunkBytes + 320}) {
+    std::vector<std::byte> to(whole.size());
+    std::memcpy(to.data(), whole.data(), head);
+    const Piece pieces[] = {{.bytes = head}, {.bytes = 100, .from = whole.data() + head},
+                            {.bytes = whole.size() - head - 100, .from = whole.data() + head + 100}};
+    std::vector<std::uint64_t> digests(3), plain(3);
+    copy_pieces_and_hash(to, pieces, digests);
+    hash_chunks(whole, plain);
+    EXPECT_EQ(digests, plain) << head;
+    EXPECT_EQ(to, whole) << head;
+  }
+}
+
 TEST(Checksum, KnownValueOfTheEmptyInput) { EXPECT_EQ(hash64({}), 0x2D06800538D394C2ull); }
 
 }  // namespace

@@ -20,6 +20,7 @@ inline constexpr std::uint32_t kProbeMax = 256;           // slots a look-up may
 inline constexpr std::uint32_t kObjectsMax = 16u << 20;   // ceiling of the index
 inline constexpr std::uint32_t kPrefixesMax = 1024;       // interned key prefixes
 
+inline constexpr std::size_t kKindsMax = 8;                // kinds of objects with counters of their own
 inline constexpr std::uint32_t kClientsMax = 256;         // attached processes
 inline constexpr std::uint32_t kLeasesPerClient = 8192;   // views one process may hold at a time
 inline constexpr std::uint32_t kRingEntries = 64;         // requests one process may have in flight

@@ -32,6 +32,9 @@ enum class Op : std::uint32_t {
   kPin = 7,         // key, pin (0 unpins)
 };
 
+// Submission::flags of a kGrant that nobody waits for: being refused is not counted.
+inline constexpr std::uint32_t kAskedAhead = 2;
+
 struct Submission {
   std::atomic<std::uint64_t> number;  // stored last
   std::uint32_t op;
@@ -47,7 +50,7 @@ struct Submission {
   std::uint64_t spec_digest;
   std::uint64_t content_digest;
   std::uint64_t pin;
-  std::uint32_t flags;                // Record::flags
+  std::uint32_t flags;                // kPublish: Record::flags; kGrant: 0 or kAskedAhead
   std::uint16_t key_bytes;
   std::uint16_t id_at;                // offset of the escaped id in the key text
   std::array<char, kKeyBytesMax> key;

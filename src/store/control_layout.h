@@ -24,7 +24,7 @@ namespace sluice::store {
 inline constexpr std::uint64_t kControlMagic = 0x4C52544E4F435331;  // "1SCONTRL"
 inline constexpr std::uint32_t kGrantSlots = 8192;                  // keyless reservations of all clients
 inline constexpr std::size_t kGranuleBytes = 64;
-inline constexpr std::size_t kKindsMax = 8;
+
 
 // Counters that the daemon raises; readers see each one whole.
 struct ControlCounters {

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <sluice/client.h>
+
+#include "base/checked.h"
+#include "base/checksum.h"
+#include "store/attachment.h"
+#include "tensor/attributes.h"
+#include "tensor/bundle.h"
+
+namespace sluice {
+namespace {
+
+Error bad_chunk(std::size_t index) {
+  return {Code::kCorrupt, Drop::kObject, fmt::format("chunk {} of 256 KiB does not match its checksum", index)};
+}
+
+}  // namespace
+
+Lease::Lease(Lease&& other) noexcept
+    : attachment_(std::move(other.attachment_)),
+      descriptor_(other.descriptor_),
+      lease_index_(other.lease_index_),
+      private_view_(std::exchange(other.private_view_, false)) {}
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this != &other) {
+    release();
+    attachment_ = std::move(other.attachment_);
+    descriptor_ = other.descriptor_;
+    lease_index_ = other.lease_index_;
+    private_view_ = std::exchange(other.private_view_, false);
+  }
+  return *this;
+}
+
+Lease::~Lease() { release(); }
+
+void Lease::release() noexcept {
+  if (attachment_ == nullptr) return;
+  attachment_->end_lease(lease_index_, descriptor_, std::exchange(private_view_, false));
+  attachment_.reset();
+}
+
+std::span<const std::byte> Lease::bytes() const noexcept {
+  return attachment_ != nullptr && attachment_->ours() ? attachment_->shared_bytes(descriptor_)
+                                                       : std::span<const std::byte>{};
+}
+
+std::span<std::byte> Lease::private_bytes() const noexcept {
+  if (attachment_ == nullptr || !attachment_->ours()) return {};
+  private_view_ = true;
+  return attachment_->private_bytes(descriptor_);
+}
+
+Result<std::vector<TensorView>> Lease::tensors() const {
+  if (bytes().empty()) return fail(Code::kDetached, "this lease has ended");
+  const auto meta = attachment_->meta_of(descriptor_);
+  if (!meta) return std::unexpected(meta.error());
+  const store::Record& record = attachment_->record_of(descriptor_);
+  return tensor::parse_bundle(bytes(), meta->first(record.attribute_bytes));
+}
+
+Result<Attributes> Lease::attributes() const {
+  if (bytes().empty()) return fail(Code::kDetached, "this lease has ended");
+  const auto meta = attachment_->meta_of(descriptor_);
+  if (!meta) return std::unexpected(meta.error());
+  return tensor::decode_attributes(meta->first(attachment_->record_of(descriptor_).attribute_bytes));
+}
+
+bool Lease::has_checksums() const noexcept {
+  return attachment_ != nullptr && attachment_->ours() &&
+         (attachment_->record_of(descriptor_).flags & store::kHasChecksums) != 0;
+}
+
+bool Lease::verified() const noexcept {
+  return attachment_ != nullptr && attachment_->ours() && attachment_->verified(descriptor_);
+}
+
+Status Lease::verify(Verify mode) const {
+  if (bytes().empty()) return fail(Code::kDetached, "this lease has ended");
+  if (mode == Verify::kNever || (mode == Verify::kOnce && verified())) return {};
+  const auto meta = attachment_->meta_of(descriptor_);
+  if (!meta) {
+    attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
+    return std::unexpected(meta.error());
+  }
+  if (has_checksums()) {
+    const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
+    std::vector<std::uint64_t> found(expected.size());
+    hash_chunks(bytes(), found);
+    const auto differs = std::ranges::mismatch(expected, found);
+    if (differs.in1 != expected.end()) {
+      attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
+      return std::unexpected(bad_chunk(static_cast<std::size_t>(differs.in1 - expected.begin())));
+    }
+  }
+  attachment_->set_verified(descriptor_);
+  return {};
+}
+
+Status Lease::read(std::uint64_t offset, std::span<std::byte> to) const {
+  const auto object = bytes();
+  if (object.empty()) return fail(Code::kDetached, "this lease has ended");
+  if (!fits(offset, to.size(), object.size())) {
+    return fail(Code::kInvalidArgument, fmt::format("range of {} bytes at {} does not lie in the object's {} bytes",
+                                                    to.size(), offset, object.size()));
+  }
+  if (to.empty()) return {};
+  std::ranges::copy(object.subspan(offset, to.size()), to.begin());
+  if (verified() || !has_checksums()) return {};
+  const auto meta = attachment_->meta_of(descriptor_);
+  if (!meta) return std::unexpected(meta.error());
+  const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
+  for (std::size_t chunk = offset / kChunkBytes; chunk <= (offset + to.size() - 1) / kChunkBytes; ++chunk) {
+    const std::size_t at = chunk * kChunkBytes;
+    if (hash64(object.subspan(at, std::min(kChunkBytes, object.size() - at))) != expected[chunk]) {
+      attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
+      return std::unexpected(bad_chunk(chunk));
+    }
+  }
+  return {};
+}
+
+Status Lease::copy_to(std::span<std::byte> to) const {
+  const auto object = bytes();
+  if (object.empty()) return fail(Code::kDetached, "this lease has ended");
+  if (to.size() != object.size()) {
+    return fail(Code::kInvalidArgument,
+                fmt::format("the object has {} bytes, room for {} was given", object.size(), to.size()));
+  }
+  if (verified() || !has_checksums()) {
+    copy_bytes(to, object);
+    return {};
+  }
+  const auto meta = attachment_->meta_of(descriptor_);
+  if (!meta) return std::unexpected(meta.error());
+  const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
+  std::vector<std::uint64_t> found(expected.size());
+  copy_and_hash(to, object, found);
+  const auto differs = std::ranges::mismatch(expected, found);
+  if (differs.in1 != expected.end()) {
+    attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
+    return std::unexpected(bad_chunk(static_cast<std::size_t>(differs.in1 - expected.begin())));
+  }
+  attachment_->set_verified(descriptor_);
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,59 @@
+#include <utility>
+#include <vector>
+
+#include <sluice/client.h>
+
+#include "base/checksum.h"
+#include "store/attachment.h"
+
+namespace sluice {
+
+Writer::Writer(Writer&& other) noexcept
+    : attachment_(std::move(other.attachment_)),
+      tensors_(std::move(other.tensors_)),
+      token_(std::exchange(other.token_, 0)) {}
+
+Writer& Writer::operator=(Writer&& other) noexcept {
+  if (this != &other) {
+    [[maybe_unused]] const auto abandoned = abandon();
+    attachment_ = std::move(other.attachment_);
+    tensors_ = std::move(other.tensors_);
+    token_ = std::exchange(other.token_, 0);
+  }
+  return *this;
+}
+
+Writer::~Writer() { [[maybe_unused]] const auto abandoned = abandon(); }
+
+std::span<std::byte> Writer::bytes() const noexcept {
+  return attachment_ != nullptr && attachment_->ours() ? attachment_->write_bytes(token_) : std::span<std::byte>{};
+}
+
+std::span<std::byte> Writer::data(std::size_t index) const noexcept {
+  const auto object = bytes();
+  if (object.empty() || index >= tensors_.size()) return {};
+  return object.subspan(tensors_[index].data_offset, tensors_[index].data_bytes);
+}
+
+Result<PutOutcome> Writer::publish() {
+  if (attachment_ == nullptr || !attachment_->ours()) {
+    return fail(Code::kDetached, "this writer has been published or abandoned, or belongs to the parent of a fork");
+  }
+  const auto attachment = std::exchange(attachment_, nullptr);
+  const auto write = attachment->take_write(std::exchange(token_, 0));
+  if (!write) return fail(Code::kDetached, "this writer has been published or abandoned");
+  const auto object = attachment->writable(write->grant).first(write->plan.bundle.object_bytes);
+  std::vector<std::uint64_t> digests(write->plan.checksums ? chunk_count(object.size()) : 0);
+  if (write->plan.checksums) hash_chunks(object, digests);
+  return attachment->publish(write->grant, write->plan, digests,
+                             deadline_after(now(), std::chrono::nanoseconds(write->timeout_ns)));
+}
+
+Status Writer::abandon() {
+  const auto attachment = std::exchange(attachment_, nullptr);
+  if (attachment == nullptr || !attachment->ours()) return {};
+  if (const auto write = attachment->take_write(std::exchange(token_, 0))) attachment->abandon(write->grant);
+  return {};
+}
+
+}  // namespace sluice
