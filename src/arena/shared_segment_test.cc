@@ -274,13 +274,12 @@ TEST_F(SharedSegment, AskingForHugePagesIsNeverAnError) {
 
 // Pages of the mapping that stand in this process's page table: bit 63 of their pagemap entries.
 std::size_t pages_mapped_in(const Mapping& mapping) {
-  std::ifstream pagemap("/proc/self/pagemap", std::ios::binary);
+  const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   std::vector<std::uint64_t> entries(mapping.size() / kPageBytes);
-  pagemap.seekg(static_cast<std::streamoff>(reinterpret_cast<std::uintptr_t>(mapping.data()) /
-                                            kPageBytes * sizeof(std::uint64_t)));
-  pagemap.read(reinterpret_cast<char*>(entries.data()),
-               static_cast<std::streamsize>(entries.size() * sizeof(std::uint64_t)));
-  EXPECT_TRUE(pagemap) << "cannot read the page map";
+  const std::size_t bytes = entries.size() * sizeof(std::uint64_t);
+  const auto first_page = reinterpret_cast<std::uintptr_t>(mapping.data()) / kPageBytes;
+  const auto at = static_cast<off_t>(first_page * sizeof(std::uint64_t));
+  EXPECT_EQ(::pread(pagemap.get(), entries.data(), bytes, at), static_cast<ssize_t>(bytes));
   return static_cast<std::size_t>(
       std::count_if(entries.begin(), entries.end(), [](auto e) { return (e >> 63) != 0; }));
 }
