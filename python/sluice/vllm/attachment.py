@@ -41,12 +41,13 @@ class Attachment:
         self._listeners: list[Listener] = []
         self._said_absent = False
         self._pid = 0
+        self._keeper: threading.Thread | None = None
 
     def start(self) -> None:
         """Attaches if a daemon is there, and starts the keeper. Strict: raises without a daemon."""
         self._pid = os.getpid()
         self._wake = threading.Event()
-        self._closing = False
+        self._closing = threading.Event()
         problem = self._attach(self._settings.attach_timeout_s)
         if problem is not None and self._settings.strict_daemon:
             raise ConfigurationError(
@@ -78,9 +79,10 @@ class Attachment:
 
     def close(self) -> None:
         """Stops the keeper and lets go of the arena. Leases of living tensors end with them."""
-        self._closing = True
+        self._closing.set()
         self._wake.set()
-        self._keeper.join(timeout=self._settings.attach_timeout_s + 1.0)
+        if self._keeper is not None:
+            self._keeper.join(timeout=self._settings.attach_timeout_s + 1.0)
         self._client = None
         clients = list(self._clients.values())
         self._clients.clear()
@@ -96,10 +98,10 @@ class Attachment:
     def _keep(self) -> None:
         backoff = _BACKOFF_FIRST_S
         wait = _TICK_S
-        while not self._closing:
+        while not self._closing.is_set():
             self._wake.wait(wait)
             self._wake.clear()
-            if self._closing:
+            if self._closing.is_set():
                 return
             if self._client is None or not self._client.attached:
                 wait = backoff
@@ -144,7 +146,9 @@ class Attachment:
         self._client = client
         self._counters.add("attaches")
         if self._said_absent:
-            logger.info("sluice: attached to arena %r at %s", self._settings.arena, client.directory)
+            logger.info(
+                "sluice: attached to arena %r at %s", self._settings.arena, client.directory
+            )
         self._said_absent = False
         return None
 

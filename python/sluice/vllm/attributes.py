@@ -10,7 +10,9 @@ from typing import Any
 AttributeValue = str | list[int] | list[float]
 
 
-def of_feature(modality: str, rows: int, placeholder: Mapping[str, Any]) -> dict[str, AttributeValue]:
+def of_feature(
+    modality: str, rows: int, placeholder: Mapping[str, Any]
+) -> dict[str, AttributeValue]:
     """The attributes of one feature: `placeholder` is vLLM's metadata of the item."""
     out: dict[str, AttributeValue] = {"modality": modality, "rows": [rows]}
     for name, value in placeholder.items():

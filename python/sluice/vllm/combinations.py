@@ -40,6 +40,7 @@ def check(vllm_config: "VllmConfig", settings: Settings) -> None:
         )
     _check_lora(vllm_config)
     _check_roles(vllm_config, settings)
+    _check_kv(vllm_config)
 
 
 def _check_lora(vllm_config: "VllmConfig") -> None:
@@ -82,6 +83,16 @@ def _check_roles(vllm_config: "VllmConfig", settings: Settings) -> None:
         )
 
 
+def _check_kv(vllm_config: "VllmConfig") -> None:
+    kv = vllm_config.kv_transfer_config
+    if kv is not None and kv.is_kv_consumer and kv.kv_load_failure_policy == "fail":
+        raise ConfigurationError(
+            'kv_transfer_config: "kv_load_failure_policy" is "fail", so that a failed KV load '
+            "fails its request although the features to compute it again are here; set it to "
+            '"recompute"'
+        )
+
+
 def encoder_cache_bytes(vllm_config: "VllmConfig", width: int) -> int:
     """The most bytes this engine's encoder cache holds, for features `width` elements wide."""
     element = torch.empty(0, dtype=vllm_config.model_config.dtype).element_size()
@@ -93,7 +104,7 @@ def check_arena(arena_bytes: int, cache_bytes: int, settings: Settings) -> None:
     if cache_bytes > arena_bytes and not settings.allow_small_arena:
         raise ConfigurationError(
             f"the arena holds {_mib(arena_bytes)} and this engine's encoder cache up to "
-            f'{_mib(cache_bytes)}; enlarge the arena, lower the encoder cache, or set '
+            f"{_mib(cache_bytes)}; enlarge the arena, lower the encoder cache, or set "
             '"allow_small_arena" in ec_connector_extra_config'
         )
 

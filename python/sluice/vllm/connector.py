@@ -40,7 +40,7 @@ logger = init_logger("vllm.sluice.connector")
 T = TypeVar("T")
 
 
-class SluiceECConnector(ECConnectorBase):
+class SluiceECConnector(ECConnectorBase):  # type: ignore[misc]  # vLLM has no types here
     """Moves encoder outputs between engines through a Sluice arena.
 
     Raises ConfigurationError (a ValueError) at start-up for settings that cannot work.

@@ -5,7 +5,7 @@ Threads:   any.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # name -> what it counts; the names are those of the Prometheus metrics, after `sluice_ec_`.
 COUNTERS: dict[str, str] = {
@@ -19,9 +19,9 @@ COUNTERS: dict[str, str] = {
     "copied_out": "idle entries copied into the engine's own memory to unpin the arena",
     "copied_out_bytes": "bytes of those entries",
     "local_encodes": "items this consumer encoded by itself",
-    "fallback_absent": "items with media encoded locally because no feature was there or announced",
+    "fallback_absent": "items with media encoded locally because no feature was there",
     "fallback_deadline": "items with media encoded locally because the deadline passed",
-    "fallback_spec_mismatch": "items with media encoded locally because the stored shape is another",
+    "fallback_spec_mismatch": "items with media encoded locally because of another stored shape",
     "fallback_corrupt": "items with media encoded locally because the stored bytes are damaged",
     "fallback_ranks": "items with media encoded locally because a worker rank is not attached",
     "fallback_no_arena": "items with media encoded locally because no daemon has been reached yet",
@@ -72,7 +72,7 @@ class Counters:
             return {name: value for name, value in self._values.items() if value}
 
 
-def total(parts: list[Mapping[str, int]]) -> dict[str, int]:
+def total(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     """The sum of several snapshots; names that are not COUNTERS are left out."""
     out: dict[str, int] = {}
     for part in parts:

@@ -1,8 +1,9 @@
 """Hashes that tell two models, or two configurations of one, apart.
 
-weights:  over each weight file's name, size, first bytes and evenly spaced pages. Reading every byte
-          of a large model would cost minutes at start-up; a change that misses all sampled pages of
-          all files is not seen, so weights that are edited in place need the setting `revision`.
+weights:  over each weight file's name, size, first bytes and evenly spaced pages. Reading every
+          byte of a large model would cost minutes at start-up; a change that misses all sampled
+          pages of all files is not seen, so weights that are edited in place need the setting
+          `revision`.
 encoder:  over everything in the engine's configuration that changes what the encoder makes of the
           same input: the sub-configurations of the model, the processor files and the overrides.
 Failure:  ConfigurationError naming the setting to give when something cannot be found out.

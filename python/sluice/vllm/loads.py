@@ -1,7 +1,7 @@
 """Loads that were promised to the engine, repeated until every rank says that it did them.
 
-Invariant: from the promise until the last rank's acknowledgement, or until vLLM frees the entry, the
-           item is held here, whatever becomes of the request that asked for it.
+Invariant: from the promise until the last rank's acknowledgement, or until vLLM frees the entry,
+           the item is held here, whatever becomes of the request that asked for it.
 Threads:   the scheduler's.
 """
 

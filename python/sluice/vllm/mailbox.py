@@ -61,7 +61,7 @@ class Board:
             self._version += 1
 
     def post(self) -> None:
-        """Posts if anything changed. Never raises: a board that cannot be posted is posted later."""
+        """Posts if anything changed. Never raises: what cannot be posted now is posted later."""
         client = self._attachment.client
         if client is None:
             return

@@ -30,7 +30,7 @@ class MediaInspector:
         """True when the item holds nothing that could be encoded here."""
         if feature.data is None:
             return True
-        return set(feature.data.keys()) <= self._resolver.fields_for(feature.modality)
+        return bool(set(feature.data.keys()) <= self._resolver.fields_for(feature.modality))
 
     def is_storable(self, feature: "MultiModalFeatureSpec") -> bool:
         """True when the encoder makes this item's feature, so that it may be stored.
@@ -51,13 +51,14 @@ class MediaInspector:
 
     def response_items(self, features: "list[MultiModalFeatureSpec]") -> dict[str, dict[str, Any]]:
         """By identifier: `item_indices` and the placeholder `metadata`, as vLLM reports them."""
-        return collect_ec_item_metadata(features, self._resolver)
+        items: dict[str, dict[str, Any]] = collect_ec_item_metadata(features, self._resolver)
+        return items
 
 
 def rows_of(feature: "MultiModalFeatureSpec") -> int:
-    return feature.mm_position.get_num_embeds()
+    return int(feature.mm_position.get_num_embeds())
 
 
 def end_of(feature: "MultiModalFeatureSpec") -> int:
     """The position after the item's last placeholder token."""
-    return feature.mm_position.offset + feature.mm_position.length
+    return int(feature.mm_position.offset + feature.mm_position.length)

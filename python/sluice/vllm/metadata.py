@@ -36,7 +36,7 @@ class SaveSpec:
 
 
 @dataclass(slots=True)
-class SluiceStepMetadata(ECConnectorMetadata):
+class SluiceStepMetadata(ECConnectorMetadata):  # type: ignore[misc]  # vLLM has no types here
     """Scheduler to workers, one step. All keys are item identifiers."""
 
     loads: dict[str, LoadSpec] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class SluiceStepMetadata(ECConnectorMetadata):
 
 
 @dataclass(slots=True)
-class SluiceWorkerMetadata(ECConnectorWorkerMetadata):
+class SluiceWorkerMetadata(ECConnectorWorkerMetadata):  # type: ignore[misc]
     """Workers to scheduler, one step: by rank, what was mapped and what was counted so far."""
 
     acknowledged: dict[int, set[int]] = field(default_factory=dict)

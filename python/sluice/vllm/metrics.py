@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from vllm.config import VllmConfig
 
 
-class SluiceECStats(ECConnectorStats):
+class SluiceECStats(ECConnectorStats):  # type: ignore[misc]  # vLLM has no types here
     """`data`: counter name -> how much it grew."""
 
     def reset(self) -> None:
-        self.data = {}
+        self.data: dict[str, int] = {}
 
     def aggregate(self, other: ECConnectorStats) -> "SluiceECStats":
         self.data = total([self.data, other.data])
@@ -58,7 +58,7 @@ def _before(before: Mapping[str, int], name: str, value: int) -> int:
     return seen if seen <= value else 0
 
 
-class SluiceECPromMetrics(ECConnectorPromMetrics):
+class SluiceECPromMetrics(ECConnectorPromMetrics):  # type: ignore[misc]
     """One Prometheus counter per entry of COUNTERS, with vLLM's engine labels."""
 
     def __init__(

@@ -8,7 +8,7 @@ Threads: refresh() on the keeper thread, excess() on the engine's.
 
 from sluice import _core
 
-HIGH_WATERMARK = 0.85  # of the arena, published and reserved together
+HIGH_WATERMARK = 0.85  # of the arena; eviction keeps a full one between 0.90 and 0.95
 
 
 class PinBudget:

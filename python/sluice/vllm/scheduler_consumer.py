@@ -120,7 +120,7 @@ class SchedulerConsumer:
         self._promised.clear()
         self._offered = {}
         specs = self._loads.specs()
-        self._roster.watching = bool(specs)
+        self._watch_boards(bool(specs))
         return specs
 
     # --- after the step ---
@@ -243,8 +243,7 @@ class SchedulerConsumer:
         if not item.fits(rows_of(feature), feature.modality):
             return "spec_mismatch", False
         if not self._roster.all_attached(item.boot):
-            self._roster.watching = True
-            self._attachment.wake()
+            self._watch_boards(True)
             return "ranks", True
         if identifier not in awaited.hit:
             awaited.hit.add(identifier)
@@ -257,6 +256,11 @@ class SchedulerConsumer:
         item = awaited.held.get(identifier)
         if item is not None and item.state() is ItemState.READY:
             self._offered[identifier] = item
+
+    def _watch_boards(self, wanted: bool) -> None:
+        if wanted and not self._roster.watching:
+            self._attachment.wake()
+        self._roster.watching = wanted
 
     def _refused(self, client: "_core.Client", item: Item) -> str:
         if not item.corrupt:

@@ -1,8 +1,8 @@
 """Producer, scheduler side: what the writing rank must store, and what the answer may claim.
 
 Invariant: every item of a scheduled request is listed once: in `saves` on the step that encodes it,
-           in `republish` on the first step that computes its place without encoding it. An item that
-           was not encoded because the arena has it stays leased until vLLM frees its entry.
+           in `republish` on the first step that computes its place without encoding it. An item
+           that was not encoded because the arena has it stays leased until vLLM frees its entry.
            `request_finished` asks the arena; it never answers from memory.
 Threads:   the scheduler's; look-ups are wait-free, nothing here waits.
 """

@@ -70,7 +70,11 @@ class SchedulerSide:
                 cache_rows=vllm_config.scheduler_config.encoder_cache_size,
             )
         self._board.state("record", self._record(vllm_config, keys))
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self.shutdown()
+            raise
 
     # --- hooks, as vLLM calls them ---
 

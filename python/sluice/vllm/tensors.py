@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy
 import torch
+import torch.utils.dlpack
+
+from sluice import _core
 
 # The arena's names, as include/sluice/tensor.h prints them.
 _NAMES = {
@@ -29,9 +32,9 @@ def host_bytes(tensor: torch.Tensor) -> "numpy.ndarray[Any, numpy.dtype[numpy.ui
     return tensor.detach().reshape(-1).view(torch.uint8).numpy()
 
 
-def from_lease(lease: Any) -> torch.Tensor:
-    """A tensor over the lease's only tensor: this process's private mapping, no copy.
+def over(source: "_core.Lease | _core.Writer") -> torch.Tensor:
+    """A tensor over the object's only tensor, without a copy.
 
-    The tensor keeps the lease alive.
+    Of a lease: this process's private mapping, and the tensor keeps the lease alive.
     """
-    return torch.from_dlpack(lease.array())
+    return torch.utils.dlpack.from_dlpack(source.array())

@@ -1,7 +1,7 @@
 """Who this process is inside its engine, and which ranks must map a feature.
 
-Ranks: vLLM numbers the workers of one engine so that those of pipeline stage 0, the only ones with an
-encoder cache, are 0 .. TP x PCP - 1.
+Ranks: vLLM numbers the workers of one engine so that those of pipeline stage 0, the only ones with
+an encoder cache, are 0 .. TP x PCP - 1.
 """
 
 from dataclasses import dataclass

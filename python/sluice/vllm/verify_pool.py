@@ -9,6 +9,7 @@ Owner:   while a check runs, the lease belongs to the pool; let_go() ends it aft
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal
 
 from vllm.logger import init_logger
 
@@ -18,7 +19,7 @@ logger = init_logger("vllm.sluice.verify")
 
 
 class VerifyPool:
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: Literal["once", "always"]) -> None:
         self._mode = mode
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sluice-verify")
 

@@ -1,8 +1,8 @@
 """Consumer, worker side: maps promised features into the engine's encoder cache.
 
-Invariant: a lease lives exactly as long as its mapped tensor is the value in the encoder cache; it is
-           looked after at the start of every hook. On a host the tensor is the arena's memory (this
-           process's private view); on a device it is a copy, and the lease ends with the copy.
+Invariant: a lease lives exactly as long as its mapped tensor is the value in the encoder cache; it
+           is looked after at the start of every hook. On a host the tensor is the arena's memory
+           (this process's private view); on a device it is a copy, and the lease ends with it.
 Threads:   the worker's engine thread.
 Failure:   no exception leaves a hook. A load that cannot be adopted by descriptor is tried by key;
            one that fails altogether is counted, complained of and not acknowledged.
@@ -106,7 +106,7 @@ class WorkerConsumer:
         info = lease.tensors[0]
         if (info.shape, info.dtype) != ((spec.rows, spec.width), spec.dtype):
             raise RuntimeError(f"found {info.dtype} {info.shape}, promised {spec}")
-        tensor = tensors.from_lease(lease)
+        tensor = tensors.over(lease)
         pins = info.nbytes
         if self._device.type != "cpu":
             tensor, pins = tensor.to(self._device), 0  # waits for the copy, then the lease ends
@@ -116,9 +116,7 @@ class WorkerConsumer:
         self._counters.add("loads")
         self._counters.add("load_bytes", info.nbytes)
 
-    def _lease(
-        self, encoder_cache: EncoderCache, identifier: str, spec: LoadSpec
-    ) -> "_core.Lease":
+    def _lease(self, encoder_cache: EncoderCache, identifier: str, spec: LoadSpec) -> "_core.Lease":
         client = self._attachment.of_boot(spec.descriptor[0])
         if client is None:
             return self._lease_by_key(identifier)

@@ -1,7 +1,7 @@
 """Producer, worker side: copies encoder outputs into the arena and has them published.
 
-Invariant: when the hook returns, the feature is reserved under its key, so that every process sees it
-           as `pending`, and its bytes are in the arena; checksums and publish follow on the save
+Invariant: when the hook returns, the feature is reserved under its key, so that every process sees
+           it as `pending`, and its bytes are in the arena; checksums and publish follow on the save
            thread. One rank writes a replicated output.
 Threads:   hooks on the worker's engine thread; finish() on the save thread.
 Failure:   no exception leaves a hook. A failed save is counted, logged once per cause, and its
@@ -71,7 +71,7 @@ class WorkerProducer:
     def save(
         self, identifier: str, tensor: torch.Tensor, spec: SaveSpec, republished: bool = False
     ) -> None:
-        """`tensor`: (rows, width) in the engine's dtype, host or device; copied before this returns."""
+        """`tensor`: (rows, width), the engine's dtype, any device; copied before this returns."""
         client = self._attachment.client
         if not self._writes or client is None:
             return
@@ -150,7 +150,7 @@ class WorkerProducer:
 
     @staticmethod
     def _is_finite(save: PendingSave) -> bool:
-        stored = torch.from_dlpack(save.writer.array())
+        stored = tensors.over(save.writer)
         return bool(torch.isfinite(stored).all())
 
     def _count(self, save: PendingSave, outcome: str) -> None:

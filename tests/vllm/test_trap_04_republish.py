@@ -1,0 +1,87 @@
+"""Trap 4: what the arena lost and the engine's cache still holds is not encoded again."""
+
+import pytest
+from peer import Peer
+from world import item, request
+
+
+@pytest.mark.parametrize("runner", ["v1", "v2"])
+def test_trap_04_lost_feature_is_published_again_from_the_engines_cache(
+    engine, arena, runner
+) -> None:
+    producer = engine("ec_producer", runner=runner)
+    peer = Peer(producer, arena.directory)
+    producer.serve(request("1", [item("A", 4, 20)]))
+    peer.wait_present("A")
+    peer.remove("A")
+    assert peer.presence("A") == "absent"
+    steps = producer.serve(request("2", [item("A", 4, 20)]))
+    assert steps[0].meta.republish.keys() == {"A"}
+    assert producer.worker.encoded == ["A"]  # once, by the first request
+    assert producer.finished["2"].ec_transfer_params["A"]["state"] in ("writing", "published")
+    peer.wait_present("A")
+    assert producer.counted("republished") == 1
+    peer.close()
+
+
+def test_trap_04_present_feature_is_not_written_again(engine, arena) -> None:
+    producer = engine("ec_producer")
+    peer = Peer(producer, arena.directory)
+    producer.serve(request("1", [item("A", 4, 20)]))
+    peer.wait_present("A")
+    producer.serve(request("2", [item("A", 4, 20)]))
+    assert producer.finished["2"].ec_transfer_params["A"]["state"] == "published"
+    assert producer.counted("saves") == 1
+    assert producer.counted("republished") == 0
+    peer.close()
+
+
+def test_trap_04_encode_is_skipped_only_under_a_lease(engine, arena) -> None:
+    """A skipped encode leaves nothing in the engine's cache, so the arena must keep it."""
+    producer = engine("ec_producer")
+    peer = Peer(producer, arena.directory)
+    peer.store("A", 20)
+    producer.serve(request("1", [item("A", 4, 20)]))
+    assert producer.worker.encoded == []
+    assert producer.counted("encodes_skipped") == 1
+    scheduler_client = producer.connector._scheduler._attachment.client
+    held = {entry["id"]: entry["leases"] for entry in peer.client.clients()}
+    assert held[scheduler_client.id] == 1
+    assert producer.finished["1"].ec_transfer_params["A"]["state"] == "published"
+    peer.close()
+
+
+def test_trap_04_lease_of_a_skipped_encode_ends_when_vllm_frees_the_entry(engine, arena) -> None:
+    producer = engine("ec_producer", max_num_batched_tokens=64)  # the cache holds 64 rows
+    producer.scheduler.encoder_cache_manager.cache_size = 40
+    producer.scheduler.encoder_cache_manager.reset()
+    peer = Peer(producer, arena.directory)
+    for name in "ABC":
+        peer.store(name, 20)
+    for name in "ABC":
+        producer.serve(request(name, [item(name, 4, 20)]))
+    producer.step()
+    assert set(producer.connector._scheduler._producer._kept) == {"B", "C"}
+    peer.close()
+
+
+def test_trap_04_answer_says_what_the_arena_says(engine, arena) -> None:
+    producer = engine("ec_producer")
+    peer = Peer(producer, arena.directory)
+    arena.kill()  # nothing can be stored any more
+    producer.serve(request("1", [item("A", 4, 20)]))
+    answer = producer.finished["1"].ec_transfer_params
+    assert answer["A"]["state"] == "absent"
+    assert "metadata" not in answer["A"]  # so that nobody drops the media
+    assert answer["A"]["item_indices"] == [0]
+    peer.close()
+
+
+def test_trap_04_another_medium_under_the_same_identifier_is_not_reported(engine, arena) -> None:
+    producer = engine("ec_producer")
+    peer = Peer(producer, arena.directory)
+    peer.store("A", 33)
+    producer.serve(request("1", [item("A", 4, 20)]))
+    assert producer.finished["1"].ec_transfer_params["A"]["state"] == "absent"
+    assert producer.counted("save_failures") == 1
+    peer.close()
