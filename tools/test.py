@@ -22,6 +22,7 @@ OUT = ROOT / "build" / "test"
 BUILD = ROOT / "build" / "release"
 # The built package, and what lets torchvision load beside a CPU build of torch (demo/support).
 PYTHON_PATH = f"{BUILD / 'python'}:{ROOT / 'demo' / 'support'}"
+SOAK_PREFIX = "soak: "  # a long test prints one such line: what it did, and how often
 Command = list[str | Path]
 
 
@@ -35,6 +36,7 @@ class Tier:
     what: str
     command: Callable[[Path], Command]
     limit_s: float
+    folders: tuple[str, ...] = ()  # of Python tests
     junit: bool = True
 
 
@@ -44,6 +46,7 @@ class Count:
     failed: int = 0
     skipped: int = 0
     names: list[str] = field(default_factory=list)  # of what failed
+    soaked: list[str] = field(default_factory=list)  # what the long tests said of their counts
 
     def fail(self, name: str) -> None:
         self.failed += 1
@@ -54,6 +57,7 @@ class Count:
         self.failed += other.failed
         self.skipped += other.skipped
         self.names += other.names
+        self.soaked += other.soaked
 
     def __str__(self) -> str:
         text = f"{self.passed} passed, {self.failed} failed"
@@ -70,8 +74,8 @@ def ctest(junit: Path) -> Command:
 def pytest(*folders: str) -> Callable[[Path], Command]:
     def command(junit: Path) -> Command:
         return [
-            *(sys.executable, "-m", "pytest", "-ra", "--durations=10", "-p", "no:cacheprovider"),
-            f"--junitxml={junit}",
+            *(sys.executable, "-m", "pytest", "--durations=10", "-p", "no:cacheprovider"),
+            *("-o", "junit_logging=system-out", f"--junitxml={junit}"),
             *(ROOT / folder for folder in folders),
         ]
 
@@ -82,10 +86,19 @@ def model(junit: Path) -> Command:
     return [sys.executable, ROOT / "tools" / "run_model.py", "--small"]
 
 
+def python(name: str, what: str, limit_s: float, *folders: str) -> Tier:
+    return Tier(name, what, pytest(*folders), limit_s, folders)
+
+
 TIERS = [
     Tier("cpp", "C++ unit, property, two-process and crash tests", ctest, 900),
     Tier("model", "the protocol's model, small cases", model, 300, junit=False),
-    Tier("tools", "the checks and the demo's own parts", pytest("tools", "demo"), 120),
+    python("tools", "the checks, and the demo's own parts", 300, "tools", "demo/test_demo.py"),
+    python("python", "the Python package", 300, "tests/python"),
+    python("vllm", "the connector against vLLM's scheduler and runners", 600, "tests/vllm"),
+    python("interop", "objects exchanged with a Mooncake store", 300, "tests/interop"),
+    python("demo", "planted faults, which the demo must notice", 600, "demo/test_plant.py"),
+    python("e2e", "real engines", 1500, "tests/e2e"),
 ]
 
 
@@ -101,6 +114,9 @@ def count_junit(file: Path) -> Count:
             count.skipped += 1
         else:
             count.passed += 1
+        for output in case.iter("system-out"):
+            lines = (output.text or "").splitlines()
+            count.soaked += [line.strip() for line in lines if line.startswith(SOAK_PREFIX)]
     return count
 
 
@@ -142,6 +158,19 @@ def run(tier: Tier, soak: bool) -> Count:
     return count
 
 
+def write_soak(total: Count, seconds: float) -> None:
+    """Keeps the result of a run at full counts."""
+    lines = [
+        "# The last run at full counts",
+        "",
+        f"`make soak`, {seconds / 60:.0f} minutes on {os.cpu_count()} processors: {total}.",
+        "",
+        *(f"* {line.removeprefix(SOAK_PREFIX)}" for line in total.soaked),
+        *(f"* FAILED {name}" for name in total.names),
+    ]
+    (ROOT / "docs" / "soak.md").write_text("\n".join(lines) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", metavar="TIER", help="only these tiers")
@@ -162,7 +191,10 @@ def main() -> int:
     for tier in TIERS:
         if not options.names or tier.name in options.names:
             total.add(run(tier, soak))
-    print(f"== all of it: {time.monotonic() - begin:.0f} s")
+    seconds = time.monotonic() - begin
+    print(f"== all of it: {seconds:.0f} s")
+    if soak and not options.names:
+        write_soak(total, seconds)
     for name in total.names:
         print(f"FAILED {name}")
     print(total)

@@ -8,6 +8,8 @@ import check_environment
 import check_includes
 import processes
 import pytest
+import sources
+import test as tiers
 
 ALLOWED = [
     ("src/store/daemon.h", "base/limits.h", '"'),
@@ -45,6 +47,33 @@ def test_a_read_of_the_environment_is_found_and_a_comment_is_not(
     )
     monkeypatch.setattr(check_environment, "ROOT", tmp_path)
     assert check_environment.reads(Path("a.cc"), check_environment.CPP_READ) == [3]
+
+
+def test_every_python_test_belongs_to_a_tier() -> None:
+    covered = [folder for tier in tiers.TIERS for folder in tier.folders]
+    tests = [
+        path
+        for path in sources.tracked()
+        if path.suffix == ".py" and (path.name.startswith("test_") or path.stem.endswith("_test"))
+    ]
+    assert [path for path in tests if not any(path.is_relative_to(one) for one in covered)] == []
+
+
+def test_a_failed_an_erroneous_and_a_skipped_test_are_counted_as_such(tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    junit.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="a" name="good"><system-out>soak: 7 kills\n</system-out></testcase>
+        <testcase classname="a" name="bad"><failure message="no"/></testcase>
+        <testcase classname="a" name="worse"><error message="no"/></testcase>
+        <testcase classname="a" name="ctest" status="fail"/>
+        <testcase classname="a" name="not"><skipped/></testcase>
+        </testsuite></testsuites>"""
+    )
+    count = tiers.count_junit(junit)
+    assert (count.passed, count.failed, count.skipped) == (1, 3, 1)
+    assert count.names == ["a::bad", "a::worse", "a::ctest"]
+    assert count.soaked == ["soak: 7 kills"]
 
 
 def test_a_process_left_behind_is_named_and_ended(tmp_path: Path) -> None:
