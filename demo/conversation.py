@@ -31,6 +31,7 @@ class Stage:
     """The engines of one model kind, the arena between them, and what it has been seen to hold."""
 
     engines: dict[str, Engine]
+    processes: dict[int, str]  # first process of each engine
     client: "Client"
     features: Features
     fault_folder: Path
@@ -40,7 +41,7 @@ class Stage:
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.client)
+        self.ledger = Ledger(self.client, self.processes)
 
     def nbytes(self, names: tuple[str, ...]) -> int:
         """Payload bytes of the features of these photographs."""

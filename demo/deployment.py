@@ -83,6 +83,20 @@ class Deployment:
         if kind is None and code != 0:
             raise DeploymentError(f"`sluice up` ended with exit code {code}\n{self._tail()}")
 
+    def processes(self) -> dict[int, str]:
+        """The first process of each engine: children of `sluice up`, told apart by their port."""
+        assert self._process is not None
+        ports = {
+            one.address.rpartition(":")[2]: name for name, one in self.topology.engines.items()
+        }
+        found: dict[int, str] = {}
+        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+            for pid in map(int, (task / "children").read_text().split()):
+                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                if "--port" in words and (port := words[words.index("--port") + 1]) in ports:
+                    found[pid] = ports[port]
+        return found
+
     def _wait_ready(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + READY_S

@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,17 +25,35 @@ QUIET_S = 1.5
 Counts = dict[str, Counter[str]]  # engine -> counter -> value
 
 
-def read_counters(client: "Client") -> Counts:
-    """The counters of every living connector process, summed by engine."""
-    engines: Counts = {}
+def ancestors(pid: int) -> list[int]:
+    """A process and those it descends from, itself first; shorter when one of them is gone."""
+    line: list[int] = []
+    while pid > 1:
+        line.append(pid)
+        try:
+            # The name in parentheses may hold anything; the parent follows the state after it.
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            break
+    return line
+
+
+def read_counters(client: "Client", engines: dict[int, str]) -> Counts:
+    """The counters of every living connector process, summed by engine.
+
+    `engines`: process number of each engine's first process, and the engine's name.
+    """
+    out: Counts = {}
     for entry in client.clients():
         if not entry["alive"] or not entry["board"].startswith("{"):
             continue
         board = json.loads(entry["board"])
-        if "sluice_vllm" in board:
-            name = board["engine"].rsplit("_", 1)[0]  # engine_id, then vLLM's data-parallel index
-            engines.setdefault(name, Counter()).update(board["counters"])
-    return engines
+        if "sluice_vllm" not in board:
+            continue
+        for pid in ancestors(entry["pid"]):
+            if pid in engines:
+                out.setdefault(engines[pid], Counter()).update(board["counters"])
+    return out
 
 
 def events(counts: Counts) -> Counts:
@@ -83,6 +102,7 @@ class Ledger:
     """What should have been counted since the start of the first case, and what was."""
 
     client: "Client"
+    engines: dict[int, str]
     start: Counts = field(default_factory=dict)
     expected: Counts = field(default_factory=dict)
     shown: Counts = field(default_factory=dict)  # what earlier turns had counted
@@ -97,17 +117,17 @@ class Ledger:
 
     def _quiet(self) -> Counts:
         """The counters once they have not moved for a second."""
-        last = events(read_counters(self.client))
+        last = events(read_counters(self.client, self.engines))
         since = time.monotonic()
         while time.monotonic() - since < QUIET_S:
             time.sleep(POLL_S)
-            seen = events(read_counters(self.client))
+            seen = events(read_counters(self.client, self.engines))
             if seen != last:
                 last, since = seen, time.monotonic()
         return last
 
     def seen(self) -> Counts:
-        return minus(events(read_counters(self.client)), self.start)
+        return minus(events(read_counters(self.client, self.engines)), self.start)
 
     def settle(self, caused: Counts) -> tuple[Counts, list[str]]:
         """Adds what a turn must have caused; answers what it did cause, and every difference of the

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import cases
 import models
@@ -34,8 +33,17 @@ class Verdict:
     bad: list[str] = field(default_factory=list)  # one line for each thing that is wrong
 
 
-def topology_file(kind: models.Kind, planted: bool) -> Path:
-    return ROOT / "demo" / f"topology-{kind}{'-planted' if planted else ''}.toml"
+def topology_of(kind: models.Kind, planted: bool) -> Topology:
+    """The kind's topology; `planted`: with a connector in the engine with a tower that can fail."""
+    file = ROOT / "demo" / f"topology-{kind}.toml"
+    if planted:
+        line = 'name = "tower"\n'
+        text = file.read_text()
+        if line not in text:
+            raise DeploymentError(f"{file} has no engine called tower")
+        file = OUT / f"topology-{kind}-planted.toml"
+        file.write_text(text.replace(line, line + 'connector-module = "planted_connector"\n'))
+    return Topology.read(file)
 
 
 def run_cases(stage: Stage, chosen: Sequence[cases.Case], verdict: Verdict) -> None:
@@ -72,19 +80,26 @@ def run_kind(
         else f"{features.width}"
     )
     print(f"\n{TITLES[kind]}: rows of {width} bfloat16 values", flush=True)
-    topology = Topology.read(topology_file(kind, bool(faults)))
+    topology = topology_of(kind, bool(faults))
     fault_folder = OUT / "faults"
     fault_folder.mkdir(parents=True, exist_ok=True)
     for fault in plant.FAULTS:
         (fault_folder / fault).unlink(missing_ok=True)
 
     begin = time.monotonic()
-    with Deployment(topology, OUT / f"up-{kind}.log"):
+    with Deployment(topology, OUT / f"up-{kind}.log") as deployment:
         print(
             f"{len(topology.engines)} engines and sluiced up in {time.monotonic() - begin:.0f} s\n"
         )
         with Client.attach(topology.arena, label="demo", timeout=10.0) as client:
-            stage = Stage(topology.engines, client, features, fault_folder, list(faults))
+            stage = Stage(
+                topology.engines,
+                deployment.processes(),
+                client,
+                features,
+                fault_folder,
+                list(faults),
+            )
             warm = play(stage, "warm-up", cases.WARM_UP, [], count=False)
             if warm.problems:
                 text = "\n  ".join(warm.problems)

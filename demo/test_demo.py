@@ -1,6 +1,7 @@
 """The demo's own parts: what it expects is right, and what it compares it really compares."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -100,17 +101,19 @@ class OneBoard:
         self.counters = counters
 
     def clients(self) -> list[dict[str, Any]]:
-        board = {"sluice_vllm": 1, "engine": "tower_0", "counters": self.counters}
+        board = json.dumps({"sluice_vllm": 1, "counters": self.counters})
         return [
-            {"alive": True, "board": json.dumps(board)},
-            {"alive": False, "board": json.dumps(board)},
-            {"alive": True, "board": ""},
+            {"alive": True, "pid": os.getpid(), "board": board},
+            {"alive": False, "pid": os.getpid(), "board": board},
+            {"alive": True, "pid": os.getpid(), "board": ""},
+            {"alive": True, "pid": 1, "board": board},
         ]
 
 
 def test_a_count_of_a_later_turn_or_after_the_last_one_is_noticed() -> None:
     client = OneBoard(loads=3, load_us=17, attaches=1)
-    ledger = evidence.Ledger(client)  # type: ignore[arg-type]
+    parent = os.getppid()
+    ledger = evidence.Ledger(client, {parent: "tower"})  # type: ignore[arg-type]
     ledger.begin()
     client.counters["loads"] = 4
     turn, wrong = ledger.settle({"tower": Counter(loads=1)})
