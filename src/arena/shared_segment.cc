@@ -100,6 +100,11 @@ void Mapping::reset() noexcept {
   bytes_ = 0;
 }
 
+void Mapping::forget() noexcept {
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
 Status Mapping::drop_private_pages(std::uint64_t offset, std::uint64_t bytes) const {
   if (offset % kPageBytes != 0 || bytes % kPageBytes != 0 || !fits(offset, bytes, bytes_)) {
     return fail(Code::kInvalidArgument,

@@ -52,6 +52,10 @@ class Mapping {
   // Writing through it needs an Access that allows it.
   std::span<std::byte> bytes() const noexcept { return {data_, bytes_}; }
 
+  // Gives the mapping up without unmapping it: for a fork's child, where the range is not mapped and
+  // may belong to somebody else by now.
+  void forget() noexcept;
+
   // Drops this process's copies of the pages in [offset, offset + bytes): Access::kPrivate only,
   // whole pages.
   Status drop_private_pages(std::uint64_t offset, std::uint64_t bytes) const;

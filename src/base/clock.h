@@ -33,4 +33,9 @@ inline timespec to_timespec(Instant t) noexcept {
   return {static_cast<time_t>(t / 1'000'000'000u), static_cast<long>(t % 1'000'000'000u)};
 }
 
+inline void sleep_until(Instant t) noexcept {
+  const timespec until = to_timespec(t);
+  ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+}
+
 }  // namespace sluice

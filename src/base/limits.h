@@ -28,6 +28,7 @@ inline constexpr std::uint32_t kReservationsPerClient = 1024;
 inline constexpr std::uint32_t kWaitersMax = 1024;        // grants waiting for space in the daemon
 inline constexpr std::uint32_t kWaitKeysMax = 4096;       // keys in one wait()
 inline constexpr std::size_t kBoardBytesMax = 60 * 1024;  // what one process posts for its peers
+inline constexpr std::uint64_t kAttachRetryNs = 5'000'000;  // between two tries to reach a daemon
 inline constexpr std::uint64_t kRequestTimeoutMsMax = 10ull * 60 * 1000;
 
 }  // namespace sluice

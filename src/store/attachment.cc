@@ -16,13 +16,8 @@ namespace sluice::store {
 namespace {
 
 constexpr std::uint64_t kPopulateStepBytes = 4u << 20;
-// A daemon that is starting may not listen yet.
-constexpr std::uint64_t kRetryNs = 5 * kNsPerMs;
-
-void sleep_until(Instant t) noexcept {
-  const timespec until = to_timespec(t);
-  ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
-}
+// A daemon that accepted a connection answers in this time, or counts as none.
+constexpr std::uint64_t kReplyNs = 1000 * kNsPerMs;
 
 }  // namespace
 
@@ -40,7 +35,12 @@ Result<std::shared_ptr<Attachment>> Attachment::attach(const std::string& direct
   const Instant deadline = deadline_after(now(), options.attach_timeout);
   AttachRequest request;
   request.label = a->label_;
-  if (auto connected = a->connect(deadline, request); !connected) return std::unexpected(connected.error());
+  auto connected = a->connect(request);
+  while (!connected && connected.error().code == Code::kUnavailable && now() + kAttachRetryNs < deadline) {
+    sleep_until(now() + kAttachRetryNs);
+    connected = a->connect(request);
+  }
+  if (!connected) return std::unexpected(connected.error());
   const std::uint64_t arena_bytes = a->control_.header().arena_bytes;
   a->grant_ahead_bytes_ = std::min(options.grant_ahead_bytes, arena_bytes / 16);
   a->start_populating(options.populate_bytes_max);
@@ -48,20 +48,15 @@ Result<std::shared_ptr<Attachment>> Attachment::attach(const std::string& direct
 }
 
 // Connects, and maps what the daemon passes unless this is a re-attachment, whose mappings stay.
-Status Attachment::connect(Instant deadline, const AttachRequest& request) {
-  const std::string path = socket_path(directory_);
-  Result<UniqueFd> socket = connect_to(path);
-  while (!socket && socket.error().code == Code::kUnavailable && now() + kRetryNs < deadline) {
-    sleep_until(now() + kRetryNs);
-    socket = connect_to(path);
-  }
+Status Attachment::connect(const AttachRequest& request) {
+  auto socket = connect_to(socket_path(directory_));
   if (!socket) {
     if (socket.error().code != Code::kUnavailable) return std::unexpected(socket.error());
     return fail(Code::kUnavailable,
                 fmt::format("no daemon serves {}: start one with `sluiced` or `sluice up`", directory_));
   }
   if (auto sent = send_frame(socket->get(), std::as_bytes(std::span(&request, 1))); !sent) return sent;
-  auto frame = receive_frame(socket->get(), sizeof(AttachReply), deadline);
+  auto frame = receive_frame(socket->get(), sizeof(AttachReply), now() + kReplyNs);
   if (!frame) return std::unexpected(frame.error());
   const auto reply = decode_reply(frame->bytes);
   if (!reply) return std::unexpected(reply.error());
@@ -120,29 +115,29 @@ bool Attachment::daemon_serves() const noexcept {
 }
 
 // The daemon died and another one may have taken the arena over: same page, new doorbell.
-Status Attachment::reattach(Instant deadline) {
+Status Attachment::reattach() {
   AttachRequest request;
   request.client = id_;
   request.serial = serial_;
   request.boot = boot();
   request.label = label_;
-  auto connected = connect(deadline, request);
+  auto connected = connect(request);
   if (!connected && connected.error().code == Code::kDetached) replaced_.store(true, std::memory_order_release);
-  if (connected) ring_doorbell();  // requests that were open when the old daemon died
   return connected;
 }
 
-Status Attachment::ensure_daemon(Instant deadline) {
+Status Attachment::ensure_daemon() {
   if (!ours()) return fail(Code::kDetached, "this handle belongs to the parent of a fork: attach anew in the child");
   if (replaced()) return fail(Code::kDetached, "the arena was replaced by a new one: attach anew");
   const std::scoped_lock lock(connection_mutex_);
   if (socket_ && !hung_up(socket_.get())) return {};
   socket_.reset();
-  return reattach(deadline);
+  return reattach();
 }
 
 void Attachment::ring_doorbell() const noexcept {
   if (control_.header().doorbell_needed.load(std::memory_order_seq_cst) == 0) return;
+  const std::scoped_lock lock(connection_mutex_);  // the descriptor is replaced when a new daemon has come
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(doorbell_.get(), &one, sizeof(one));
 }
@@ -167,6 +162,7 @@ Attachment::~Attachment() {
   if (!ours()) {
     // A fork's child: nothing here is mapped, and the populating thread does not exist.
     if (populator_.joinable()) populator_.detach();
+    forget_mappings();
     return;
   }
   populator_ = {};
@@ -176,6 +172,14 @@ Attachment::~Attachment() {
   if (doorbell_) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = ::write(doorbell_.get(), &one, sizeof(one));
+  }
+}
+
+void Attachment::forget_mappings() noexcept {
+  control_mapping_.forget();
+  page_mapping_.forget();
+  for (auto* group : {&segments_, &private_segments_}) {
+    for (arena::Mapping& mapping : *group) mapping.forget();
   }
 }
 

@@ -77,7 +77,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   Presence presence(const Hash128& hash) const noexcept { return look_up(control_, hash); }
   Result<Lease> acquire(const ObjectKey& key);
   Result<Lease> adopt(const Descriptor& descriptor);
-  Result<Lease> adopt_slot(std::uint32_t slot, std::uint32_t generation) { return stand(slot, generation, false); }
+  Result<Lease> lease_slot(std::uint32_t slot, std::uint32_t generation) { return stand(slot, generation, false); }
   void end_lease(std::uint32_t lease_index, const Descriptor& descriptor, bool private_view) noexcept;
   std::span<const std::byte> shared_bytes(const Descriptor& d) const noexcept;
   std::span<std::byte> private_bytes(const Descriptor& d) noexcept;
@@ -87,8 +87,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   bool verified(const Descriptor& d) const noexcept;
   void set_verified(const Descriptor& d) noexcept;
 
-  // Attaches again when the connection has ended. kDetached when the arena is another one by now.
-  Status ensure_daemon(Instant deadline);
+  // Attaches again when the connection has ended; tries once and does not wait for a daemon to come. kDetached when the
+  // arena is another one by now.
+  Status ensure_daemon();
 
   // --- attachment_write.cc ---
   Result<Answered> call(Instant deadline, const std::function<void(Submission&)>& fill);
@@ -113,8 +114,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
 
  private:
   Attachment() = default;
-  Status connect(Instant deadline, const AttachRequest& request);
-  Status reattach(Instant deadline);
+  Status connect(const AttachRequest& request);
+  Status reattach();
+  void forget_mappings() noexcept;
 
   void ring_doorbell() const noexcept;
   void give_back_late_grants();

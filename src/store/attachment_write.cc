@@ -57,12 +57,12 @@ Grant grant_of(const Answered& a) noexcept {
 }  // namespace
 
 Result<Answered> Attachment::call(Instant deadline, const std::function<void(Submission&)>& fill) {
-  if (auto there = ensure_daemon(deadline); !there) return std::unexpected(there.error());
+  if (auto there = ensure_daemon(); !there) return std::unexpected(there.error());
   const auto number = ring_->submit(deadline, fill);
   if (!number) return std::unexpected(number.error());
   ring_doorbell();
   auto answer = ring_->wait(*number, deadline, [&]() -> Status {
-    auto there = ensure_daemon(deadline);
+    auto there = ensure_daemon();
     // Until the deadline a new daemon may come and serve the request.
     if (!there && there.error().code == Code::kUnavailable) return {};
     return there;

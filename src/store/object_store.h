@@ -118,6 +118,7 @@ class ObjectStore {
   void count_published(std::uint32_t slot);
   std::optional<std::uint32_t> find(std::string_view prefix, std::string_view id, SlotState state) const;
   std::optional<std::uint32_t> free_index_slot(const Hash128& hash) const;
+  void make_room_for_one(std::size_t id_bytes, Instant now);
   std::uint64_t reservation_number(std::uint32_t id, std::uint64_t request_number) const noexcept;
 
   // --- object_store_reclaim.cc: giving back ---

@@ -51,6 +51,7 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
   const Hash128 hash = keyed ? hash_of(request.key) : Hash128{};
   std::optional<std::uint32_t> slot;
   if (keyed) {
+    make_room_for_one(request.id().size(), now);
     slot = free_index_slot(hash);
     if (!slot) return Reply{.answer = Answer::kIndexFull};
   } else {
@@ -154,9 +155,7 @@ ObjectStore::Reply ObjectStore::publish_grant(std::uint32_t slot, const Request&
     deadlines_.erase({control_.slot(*rival).deadline_or_pin.load(std::memory_order_relaxed), *rival});
     apply(*rival, SlotEvent::kExpire);
   }
-  if (counters().objects.load(std::memory_order_relaxed) >= control_.header().objects_max) {
-    if (evict(1, Evictable::kUnpinned, now) == 0) evict(1, Evictable::kSoftPinned, now);
-  }
+  make_room_for_one(request.id().size(), now);
   const Hash128 hash = hash_of(request.key);
   const auto target = free_index_slot(hash);
   if (!target || !make_record(*target, request)) return {.answer = Answer::kIndexFull};
@@ -283,6 +282,16 @@ std::optional<std::uint32_t> ObjectStore::find(std::string_view prefix, std::str
     return true;
   });
   return found;
+}
+
+// Objects are evicted for want of an index entry or of room for their ids as they are for want of bytes.
+void ObjectStore::make_room_for_one(std::size_t id_bytes, Instant now) {
+  const auto full = [&] {
+    return counters().objects.load(std::memory_order_relaxed) >= control_.header().objects_max ||
+           records_.total_granules() - records_.used_granules() < 4 * record_granules_for(id_bytes);
+  };
+  while (full() && (evict(1, Evictable::kUnpinned, now) != 0 || evict(1, Evictable::kSoftPinned, now) != 0)) {
+  }
 }
 
 std::optional<std::uint32_t> ObjectStore::free_index_slot(const Hash128& hash) const {

@@ -51,7 +51,7 @@ std::vector<ObjectInfo> Client::list(std::string_view prefix, std::size_t limit)
     const store::SlotWord word = slot.load();
     if (word.state != store::SlotState::kPublished) continue;
     // Read under a lease, as a reader does.
-    auto lease = a->adopt_slot(number, word.generation);
+    auto lease = a->lease_slot(number, word.generation);
     if (!lease) continue;
     const auto info = store::unpack_record_info(slot.record_info.load(std::memory_order_relaxed));
     const store::Record& record = a->record_of(lease->descriptor());

@@ -64,22 +64,26 @@ std::shared_ptr<Attachment> Session::current() const {
   return owner_ != nullptr && owner_->ours() ? owner_ : nullptr;
 }
 
-// Requires mutex_.
-Status Session::follow(std::chrono::milliseconds timeout) {
-  ClientOptions options = options_;
-  options.attach_timeout = timeout;
-  auto next = Attachment::attach(directory_, options);
-  if (!next) return std::unexpected(next.error());
-  replace(std::move(*next));
-  return {};
+// Waiting happens outside of the mutex: readers of this process never wait for a daemon.
+Result<std::shared_ptr<Attachment>> Session::for_request(Instant deadline) {
+  for (;;) {
+    auto attached = try_attach();
+    const bool retry = !attached && attached.error().code == Code::kUnavailable && now() + kAttachRetryNs < deadline;
+    if (!retry) return attached;
+    sleep_until(now() + kAttachRetryNs);
+  }
 }
 
-Result<std::shared_ptr<Attachment>> Session::for_request(Instant deadline) {
+Result<std::shared_ptr<Attachment>> Session::try_attach() {
   const std::scoped_lock lock(mutex_);
   if (owner_ == nullptr || !owner_->ours()) return std::unexpected(detached_error());
-  if (auto there = owner_->ensure_daemon(deadline); !there) {
+  if (auto there = owner_->ensure_daemon(); !there) {
     if (!owner_->replaced()) return std::unexpected(there.error());
-    if (auto followed = follow(options_.attach_timeout); !followed) return std::unexpected(followed.error());
+    ClientOptions options = options_;
+    options.attach_timeout = {};
+    auto next = Attachment::attach(directory_, options);
+    if (!next) return std::unexpected(next.error());
+    replace(std::move(*next));
   }
   return owner_;
 }

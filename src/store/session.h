@@ -50,7 +50,7 @@ class Session {
  private:
   Session(ClientOptions options, std::string directory, std::shared_ptr<Attachment> attachment);
   void replace(std::shared_ptr<Attachment> next);
-  Status follow(std::chrono::milliseconds timeout);
+  Result<std::shared_ptr<Attachment>> try_attach();  // once
 
   ClientOptions options_;
   std::string directory_;
