@@ -33,24 +33,32 @@ constexpr std::chrono::milliseconds kWaitSlice{100};
 struct ClientHandle {
   std::unique_ptr<Client> client;
   Verify verify = Verify::kOnce;
-  std::string directory;
 };
+
+// What only looks has no way to refuse in C++: a closed client, or one of the parent of a fork, would look empty.
+const Client& reading(const ClientHandle& self) {
+  if (self.client->boot() == 0) {
+    raise({Code::kDetached, Drop::kProcess,
+           "this client was closed, or belongs to the parent of a fork; connect anew in this "
+           "process"});
+  }
+  return *self.client;
+}
 
 ClientHandle attach(std::string arena, std::string directory, std::string label, double timeout,
                     std::string_view verify, std::uint64_t grant_ahead_bytes) {
-  if (directory.empty()) directory = value_of(store::default_directory(arena));
-  ClientOptions options{.arena = std::move(arena),
-                        .directory = directory,
-                        .label = std::move(label),
-                        .attach_timeout = to_timeout(timeout, "timeout"),
-                        .verify = to_verify(verify),
-                        .grant_ahead_bytes = grant_ahead_bytes};
+  const ClientOptions options{.arena = std::move(arena),
+                              .directory = std::move(directory),
+                              .label = std::move(label),
+                              .attach_timeout = to_timeout(timeout, "timeout"),
+                              .verify = to_verify(verify),
+                              .grant_ahead_bytes = grant_ahead_bytes};
   Result<std::unique_ptr<Client>> client;
   {
     const nb::gil_scoped_release release;
     client = Client::attach(options);
   }
-  return {value_of(std::move(client)), options.verify, std::move(directory)};
+  return {value_of(std::move(client)), options.verify};
 }
 
 std::vector<ObjectKey> to_keys(nb::handle sequence) {
@@ -70,10 +78,10 @@ nb::list lookup_many(const ClientHandle& self, nb::handle sequence) {
   const auto keys = to_keys(sequence);
   std::vector<Presence> out(keys.size());
   if (keys.size() <= kLookupsWithGil) {
-    self.client->lookup(keys, out);
+    reading(self).lookup(keys, out);
   } else {
     const nb::gil_scoped_release release;
-    self.client->lookup(keys, out);
+    reading(self).lookup(keys, out);
   }
   return to_words(out);
 }
@@ -82,7 +90,10 @@ nb::list lookup_many(const ClientHandle& self, nb::handle sequence) {
 std::shared_ptr<LeaseMemory> get(const ClientHandle& self, const ObjectKey& key,
                                  std::optional<std::string_view> verify) {
   auto memory = std::make_shared<LeaseMemory>(value_of(self.client->get(key, Verify::kNever)));
-  verify_lease(memory, verify ? to_verify(*verify) : self.verify);
+  if (Status checked = verify_lease(memory, verify ? to_verify(*verify) : self.verify); !checked) {
+    checked.error().message = key.text() + ": " + checked.error().message;
+    raise(std::move(checked.error()));
+  }
   return memory;
 }
 
@@ -170,10 +181,9 @@ std::vector<NamedTensorSpec> to_specs(nb::handle sequence) {
   return out;
 }
 
-std::unique_ptr<WriterHandle> reserve(ClientHandle& self, const ObjectKey& key, nb::handle specs,
-                                      nb::handle attributes, double timeout, double write_timeout,
-                                      bool checksums, std::optional<double> soft_pin,
-                                      bool hard_pin) {
+std::optional<WriterHandle> reserve(ClientHandle& self, const ObjectKey& key, nb::handle specs,
+                                    nb::handle attributes, double timeout, double write_timeout,
+                                    bool checksums, std::optional<double> soft_pin, bool hard_pin) {
   const auto named = to_specs(specs);
   const Attributes converted = to_attributes(attributes);
   PutOptions options = to_options(timeout, checksums, soft_pin, hard_pin);
@@ -184,7 +194,8 @@ std::unique_ptr<WriterHandle> reserve(ClientHandle& self, const ObjectKey& key, 
     writer = self.client->reserve(key, named, converted, options);
   }
   auto opened = value_of(std::move(writer));
-  return opened ? std::make_unique<WriterHandle>(std::move(opened)) : nullptr;
+  if (!opened) return std::nullopt;  // the same object is there
+  return WriterHandle(std::move(opened));
 }
 
 // Runs a request to the daemon without the GIL.
@@ -202,7 +213,7 @@ void bind_reading(nb::class_<ClientHandle>& type) {
   type.def(
           "lookup",
           [](const ClientHandle& self, const ObjectKey& key) {
-            return to_str(to_text(self.client->lookup(key)));
+            return to_str(to_text(reading(self).lookup(key)));
           },
           nb::arg("key"))
       .def("lookup_many", lookup_many, nb::arg("keys"))
@@ -287,8 +298,8 @@ void bind_seeing(nb::class_<ClientHandle>& type) {
             return to_list(objects);
           },
           nb::arg("prefix") = "", nb::arg("limit") = 0)
-      .def("stats", [](const ClientHandle& self) { return to_dict(self.client->stats()); })
-      .def("clients", [](const ClientHandle& self) { return to_list(self.client->clients()); });
+      .def("stats", [](const ClientHandle& self) { return to_dict(reading(self).stats()); })
+      .def("clients", [](const ClientHandle& self) { return to_list(reading(self).clients()); });
 }
 
 }  // namespace
@@ -303,12 +314,20 @@ void bind_client(nb::module_& module) {
       .def_prop_ro("attached", [](const ClientHandle& self) { return self.client->attached(); })
       .def_prop_ro("boot", [](const ClientHandle& self) { return self.client->boot(); })
       .def_prop_ro("id", [](const ClientHandle& self) { return self.client->id(); })
-      .def_prop_ro("directory", [](const ClientHandle& self) { return to_str(self.directory); })
+      .def_prop_ro("directory",
+                   [](const ClientHandle& self) { return to_str(self.client->directory()); })
       .def("close",
            [](ClientHandle& self) {
              const nb::gil_scoped_release release;
              self.client->close();
            })
+      .def(
+          "reattach",
+          [](ClientHandle& self, double timeout) {
+            const auto limit = to_timeout(timeout, "timeout");
+            request([&] { return self.client->reattach(limit); });
+          },
+          nb::arg("timeout") = 2.0)
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__exit__",
            [](ClientHandle& self, nb::args) {
@@ -317,7 +336,8 @@ void bind_client(nb::module_& module) {
            })
       .def("__repr__", [](const ClientHandle& self) {
         return nb::str("<sluice._core.Client {} {}>")
-            .format(to_str(self.directory), self.client->attached() ? "attached" : "detached");
+            .format(to_str(self.client->directory()),
+                    self.client->attached() ? "attached" : "detached");
       });
   bind_reading(type);
   bind_writing(type);

@@ -156,16 +156,12 @@ void LeaseMemory::release() {
   lease_.release();
 }
 
-void verify_lease(const std::shared_ptr<LeaseMemory>& memory, Verify mode) {
+Status verify_lease(const std::shared_ptr<LeaseMemory>& memory, Verify mode) {
   const Lease& lease = memory->lease();
-  if (mode == Verify::kNever || (mode == Verify::kOnce && lease.verified())) return;
+  if (mode == Verify::kNever || (mode == Verify::kOnce && lease.verified())) return {};
   const Pinned::Hold hold(memory);
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = lease.verify(mode);
-  }
-  value_of(std::move(status));
+  const nb::gil_scoped_release release;
+  return lease.verify(mode);
 }
 
 std::shared_ptr<View> view_of(const std::shared_ptr<LeaseMemory>& memory,
@@ -176,6 +172,9 @@ std::shared_ptr<View> view_of(const std::shared_ptr<LeaseMemory>& memory,
   // A shared view is read-only for Python; only the private mapping may be written without harm to others.
   std::byte* const bytes =
       shared ? const_cast<std::byte*>(lease.bytes().data()) : lease.private_bytes().data();
+  if (bytes == nullptr) {
+    raise({Code::kIo, Drop::kObject, "this process has no memory for a private view of the arena"});
+  }
   return std::make_shared<View>(memory, bytes + tensor.data_offset, std::move(tensor.spec),
                                 tensor.data_bytes, !shared);
 }
@@ -201,7 +200,7 @@ void bind_lease(nb::module_& module) {
       .def(
           "verify",
           [](const LeaseHandle& self, std::string_view mode) {
-            verify_lease(memory_of(self), to_verify(mode));
+            value_of(verify_lease(memory_of(self), to_verify(mode)));
           },
           nb::arg("mode") = "once")
       .def("array", array, nb::arg("name") = nb::none(), nb::kw_only(), nb::arg("shared") = false)

@@ -33,7 +33,7 @@ struct LeaseHandle {
 };
 
 // Verifies without the GIL, which is kept when there is nothing to do.
-void verify_lease(const std::shared_ptr<LeaseMemory>& memory, Verify mode);
+[[nodiscard]] Status verify_lease(const std::shared_ptr<LeaseMemory>& memory, Verify mode);
 
 // A view of one tensor; without a name of the only one.
 std::shared_ptr<View> view_of(const std::shared_ptr<LeaseMemory>& memory,
