@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/unique_fd.h"
+#include "store/scrub.h"
 #include "store/test_arena.h"
 
 namespace sluice::store {
@@ -349,6 +350,30 @@ TEST(Client, APostIsReadWholeByPeers) {
   EXPECT_EQ(clients[0].board, "three");
   EXPECT_EQ(clients[0].label, "engine a");
   EXPECT_TRUE(clients[0].alive);
+}
+
+TEST(Scrub, RemovesWhatWasDamagedWhileNoDaemonRanAndKeepsTheRest) {
+  TestArena arena;
+  arena.options().keep_on_stop = true;
+  arena.stop();
+  arena.start();
+  auto client = arena.client();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(put_bytes(*client, "k" + std::to_string(i), pattern(100'000, i)));
+  const std::uint64_t at = client->acquire(key_named("k3"))->descriptor().offset;
+  arena.stop();
+  const UniqueFd raw(::open((arena.directory() + "/data.0").c_str(), O_RDWR));
+  ASSERT_EQ(::pwrite(raw.get(), "damage", 6, static_cast<off_t>(at + 50'000)), 6);
+  arena.start();
+  EXPECT_TRUE(arena.daemon().adopted());
+  std::vector<std::string> named;
+  auto scrubber = arena.client();
+  const ScrubResult result =
+      scrub(*scrubber, std::stop_token{}, [&](std::string_view key, std::string_view) { named.emplace_back(key); });
+  EXPECT_EQ(result.checked, 5u);
+  EXPECT_EQ(result.removed, 1u);
+  EXPECT_THAT(named, testing::ElementsAre(testing::HasSubstr("id:k3")));
+  EXPECT_EQ(scrubber->lookup(key_named("k3")), Presence::kAbsent);
+  EXPECT_EQ(scrubber->lookup(key_named("k4")), Presence::kPresent);
 }
 
 TEST(Daemon, ASecondDaemonOnTheSameArenaIsRefused) {

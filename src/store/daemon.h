@@ -3,7 +3,7 @@
 // Invariant: the only writer of the control segment; one per arena, by a lock that only its death releases.
 // Threads:   open() and run() on one thread. drain(), stop() and health() from any thread; stop() also from a signal
 //            handler.
-// Failure:   open() refuses with kLimit/kPermission/kIo/kVersion, or kUnavailable when another daemon holds the arena
+// Failure:   open() refuses with kInvalidArgument/kOutOfSpace/kPermission/kIo/kVersion/kCorrupt, or kUnavailable when another daemon holds the arena
 //            (exit 75). After open() no client and no malformed request can make run() return early.
 #pragma once
 
@@ -58,6 +58,7 @@ class Daemon {
   void drain(Instant deadline) noexcept;  // refuses new reservations; run() returns when the last one ended, or then
   void stop() noexcept;                 // now; async-signal-safe
   DaemonHealth health() const noexcept;
+  bool adopted() const noexcept;        // open() took over what another daemon had left
 
  private:
   explicit Daemon(std::unique_ptr<DaemonLoop> loop);

@@ -412,5 +412,6 @@ void Daemon::run() { loop_->run(); }
 void Daemon::drain(Instant deadline) noexcept { loop_->drain(deadline); }
 void Daemon::stop() noexcept { loop_->stop(); }
 DaemonHealth Daemon::health() const noexcept { return loop_->health(); }
+bool Daemon::adopted() const noexcept { return loop_->adopted(); }
 
 }  // namespace sluice::store

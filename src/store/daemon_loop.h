@@ -38,6 +38,7 @@ class DaemonLoop {
   void drain(Instant deadline) noexcept;
   void stop() noexcept;
   DaemonHealth health() const noexcept;
+  bool adopted() const noexcept { return files_.adopted(); }
 
  private:
   struct Connected {

@@ -74,7 +74,8 @@ class ObjectStore {
   Instant next_tick(Instant now) const noexcept;
 
   void set_draining(bool draining) noexcept;
-  std::uint64_t open_reservations() const noexcept { return reservations_.size(); }
+  // Keyed ones. Extents granted ahead may lie unused in a client for as long as it lives; a drain does not wait for them.
+  std::uint64_t open_reservations() const noexcept { return deadlines_.size(); }
 
  private:
   struct Client {
