@@ -136,14 +136,10 @@ class Attachment:
                 timeout=timeout,
                 verify=self._settings.verify,
             )
+            self._take(client)
         except _core.Error as error:
             self._say_absent(str(error))
             return str(error)
-        self._clients.pop(client.boot, None)
-        self._clients[client.boot] = client
-        while len(self._clients) > _BOOTS_KEPT:
-            self._clients.popitem(last=False)
-        self._client = client
         self._counters.add("attaches")
         if self._said_absent:
             logger.info(
@@ -151,6 +147,18 @@ class Attachment:
             )
         self._said_absent = False
         return None
+
+    def _take(self, fresh: "_core.Client") -> None:
+        """The same contents as before: the attachment that is there goes on. Others: both stay."""
+        known = self._clients.get(fresh.boot)
+        if known is not None and known is self._client:
+            fresh.close()
+            known.reattach(self._settings.attach_timeout_s)
+            return
+        self._clients[fresh.boot] = fresh
+        while len(self._clients) > _BOOTS_KEPT:
+            self._clients.popitem(last=False)
+        self._client = fresh
 
     def _say_absent(self, why: str) -> None:
         if self._said_absent or self._client is not None:

@@ -39,7 +39,7 @@ class Board:
         self._acknowledged: OrderedDict[int, None] = OrderedDict()
         self._errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self._version = 0  # changes with every fact, acknowledgement and error
-        self._posted: tuple[int, int, int] | None = None
+        self._posted: tuple[int, int, int, int] | None = None
 
     def state(self, name: str, value: Any) -> None:
         """A fact about this process; JSON values only. Seen with the next post."""
@@ -67,7 +67,7 @@ class Board:
             return
         try:
             with self._lock:
-                now = (client.id, self._version, self._counters.version)
+                now = (client.boot, client.id, self._version, self._counters.version)
                 if now != self._posted:
                     client.post(self._text(client.boot))
                     self._posted = now

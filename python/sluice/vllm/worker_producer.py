@@ -72,8 +72,11 @@ class WorkerProducer:
         self, identifier: str, tensor: torch.Tensor, spec: SaveSpec, republished: bool = False
     ) -> None:
         """`tensor`: (rows, width), the engine's dtype, any device; copied before this returns."""
+        if not self._writes:
+            return
         client = self._attachment.client
-        if not self._writes or client is None:
+        if client is None or not client.attached:  # a request would wait for the daemon
+            self._failed(identifier, "unavailable", "no daemon serves the arena")
             return
         started = time.perf_counter_ns()
         try:

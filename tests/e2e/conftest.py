@@ -1,0 +1,47 @@
+"""Paths and shared engines of the tests that run real vLLM engines."""
+
+import os
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("SLUICE_BUILD", ROOT / "build" / "release"))
+sys.path[:0] = [str(BUILD / "python"), str(ROOT / "demo"), str(ROOT / "tests" / "vllm")]
+runpy.run_path(str(ROOT / "demo" / "support" / "sitecustomize.py"))  # torchvision's operators
+
+if TYPE_CHECKING:
+    from arena_process import ArenaProcess
+    from deployment_fixture import Deployment
+
+
+@pytest.fixture(scope="session")
+def model() -> Path:
+    """The folder of the demo's Qwen2.5-VL."""
+    import models
+
+    folder = ROOT / "build" / "demo" / "models" / "qwen2_5_vl"
+    models.ensure_model("qwen2_5_vl", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def arena() -> Iterator["ArenaProcess"]:
+    from arena_process import ArenaProcess
+
+    with ArenaProcess("256MiB") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def deployment(model: Path, arena: "ArenaProcess") -> Iterator["Deployment"]:
+    """An encoder, a prefill+decode engine with a vision tower, and one without."""
+    from counts import LOGS
+    from deployment_fixture import Deployment
+
+    with Deployment(model, arena, LOGS / "engines") as running:
+        yield running

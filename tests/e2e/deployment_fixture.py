@@ -1,0 +1,98 @@
+"""Three real engines on one arena, and what the tests ask them."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from arena_process import ArenaProcess
+from engine_process import EngineOptions, EngineProcess
+from engines import Answer, Reference, Said
+from photographs import Photograph
+
+TEXT = "Describe what you see. "
+
+
+class Unshared(Photograph):
+    """The same picture under a name that no encoder uses, so that an engine encodes it itself."""
+
+    @staticmethod
+    def of(picture: Photograph) -> "Unshared":
+        return Unshared(picture.name, picture.jpeg, picture.width_px, picture.height_px)
+
+    @property
+    def uuid(self) -> str:
+        return "unshared-" + super().uuid
+
+
+class Deployment:
+    """`encoder`, `prefill` (with a tower) and `blind` (without one). A context manager."""
+
+    def __init__(self, model: Path, arena: ArenaProcess, logs: Path, **extra: Any) -> None:
+        self.arena = arena
+
+        def engine(name: str, role: Any, images: int = 4) -> EngineProcess:
+            options = EngineOptions(name, model, role, arena.directory, dict(extra), images=images)
+            return EngineProcess(options, logs)
+
+        self.encoder = engine("encoder", "ec_producer")
+        self.prefill = engine("prefill", "ec_consumer")
+        self.blind = engine("blind", "ec_consumer", images=0)
+        self.engines = [self.encoder, self.prefill, self.blind]
+
+    def __enter__(self) -> Self:
+        try:
+            for engine in self.engines:
+                engine.wait_ready()
+        except BaseException:
+            for engine in self.engines:
+                engine.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with ThreadPoolExecutor() as pool:
+            for done in [pool.submit(engine.stop) for engine in self.engines]:
+                done.result()
+
+    def encode(self, picture: Photograph) -> dict[str, Any]:
+        """The encoder's answer for one picture: its entry of `ec_transfer_params`."""
+        answer = ask(self.encoder, [picture], tokens=1)
+        assert not answer.error, answer.error
+        entry: dict[str, Any] = answer.transfer[picture.uuid]
+        return entry
+
+    def local_answer(self, picture: Photograph, text: str = TEXT) -> Answer:
+        """What the engine with a tower says when it encodes the picture itself."""
+        answer = ask(self.prefill, [Unshared.of(picture)], text)
+        assert not answer.error, answer.error
+        return answer
+
+
+def ask(
+    engine: EngineProcess,
+    images: Sequence[Photograph | Reference],
+    text: str = TEXT,
+    tokens: int = 12,
+    transfer: dict[str, Any] | None = None,
+) -> Answer:
+    return engine.http.ask([Said(text, images)], tokens, transfer)
+
+
+def reference(picture: Photograph, entry: dict[str, Any]) -> Reference:
+    """The picture without its media: its name, and what sizes its place in the prompt."""
+    return Reference(picture.uuid, entry["metadata"])
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
+        time.sleep(0.02)
