@@ -125,7 +125,8 @@ class Writer {
   std::span<std::byte> data(std::size_t index) const noexcept;  // elements of tensor `index`
 
   // The caller's word that its last write is done. Computes the digests unless they are off.
-  Result<PutOutcome> publish();
+  // `timeout`: for the daemon's answer; nothing: that of the reservation's options.
+  Result<PutOutcome> publish(std::optional<std::chrono::milliseconds> timeout = {});
   Status abandon();
 
  private:

@@ -95,13 +95,13 @@ Status WriterHandle::Parts::stop_writing() {
   return first;
 }
 
-PutOutcome WriterHandle::publish() {
+PutOutcome WriterHandle::publish(std::optional<std::chrono::milliseconds> timeout) {
   Parts parts = take();
   Result<PutOutcome> outcome;
   {
     const nb::gil_scoped_release release;
     if (Status copied = parts.stop_writing(); copied) {
-      outcome = parts.writer.publish();
+      outcome = parts.writer.publish(timeout);
     } else {
       static_cast<void>(parts.writer.abandon());
       outcome = std::unexpected(std::move(copied.error()));
@@ -143,7 +143,14 @@ void bind_writer(nb::module_& module) {
              std::uintptr_t address,
              std::uintptr_t stream) { self.copy_from(name, *device.device, address, stream); },
           nb::arg("name").none(), nb::arg("device"), nb::arg("address"), nb::arg("stream") = 0)
-      .def("publish", [](WriterHandle& self) { return to_str(to_text(self.publish())); })
+      .def(
+          "publish",
+          [](WriterHandle& self, std::optional<double> timeout) {
+            std::optional<std::chrono::milliseconds> limit;
+            if (timeout) limit = to_timeout(*timeout, "timeout");
+            return to_str(to_text(self.publish(limit)));
+          },
+          nb::arg("timeout") = nb::none())
       .def("abandon", &WriterHandle::abandon)
       .def_prop_ro("open", &WriterHandle::open)
       .def_prop_ro("live_views", &WriterHandle::live_views)

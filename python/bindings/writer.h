@@ -6,6 +6,7 @@
 // Failure:   Detached after the end. A failed device copy abandons the reservation.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -33,7 +34,7 @@ class WriterHandle {
   void write(std::optional<std::string_view> name, nb::handle source);
   void copy_from(std::optional<std::string_view> name, Device& device, std::uintptr_t address,
                  std::uintptr_t stream);
-  PutOutcome publish();
+  PutOutcome publish(std::optional<std::chrono::milliseconds> timeout = {});
   void abandon();
   std::size_t live_views() const noexcept { return mapping_ ? mapping_->views() : 0; }
 

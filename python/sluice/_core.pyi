@@ -275,7 +275,9 @@ class Writer:
     def copy_from(self, name: str | None, device: Device, address: int, stream: int = 0) -> None:
         """Starts a copy of one tensor from a device; publish() waits for it."""
 
-    def publish(self) -> Outcome: ...
+    def publish(self, timeout: float | None = None) -> Outcome:
+        """`timeout`: for the daemon's answer; None: that of reserve()."""
+
     def abandon(self) -> None: ...
     @property
     def open(self) -> bool: ...

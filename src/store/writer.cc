@@ -35,7 +35,7 @@ std::span<std::byte> Writer::data(std::size_t index) const noexcept {
   return object.subspan(tensors_[index].data_offset, tensors_[index].data_bytes);
 }
 
-Result<PutOutcome> Writer::publish() {
+Result<PutOutcome> Writer::publish(std::optional<std::chrono::milliseconds> timeout) {
   if (attachment_ == nullptr || !attachment_->ours()) {
     return fail(Code::kDetached, "this writer has been published or abandoned, or belongs to the parent of a fork");
   }
@@ -46,7 +46,8 @@ Result<PutOutcome> Writer::publish() {
   std::vector<std::uint64_t> digests(write->plan.checksums ? chunk_count(object.size()) : 0);
   if (write->plan.checksums) hash_chunks(object, digests);
   return attachment->publish(write->grant, write->plan, digests,
-                             deadline_after(now(), std::chrono::nanoseconds(write->timeout_ns)));
+                             deadline_after(now(), timeout ? std::chrono::nanoseconds(*timeout)
+                                                           : std::chrono::nanoseconds(write->timeout_ns)));
 }
 
 Status Writer::abandon() {
