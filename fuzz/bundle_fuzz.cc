@@ -1,5 +1,5 @@
-// Bundles: whatever is not refused has its tensors in order, inside the object and apart from each other, and planning
-// the same specs again gives the same layout.
+// Bundles: whatever is not refused has its tensors in order, inside the object and apart from each
+// other, and planning the same specs again gives the same layout.
 //
 // Input: u16 length of the attributes, the attributes, the object.
 #include <algorithm>

@@ -1,6 +1,8 @@
-// fuzz_target.h: the one function of a fuzz target, and its input as the spans that the product takes.
+// fuzz_target.h: the one function of a fuzz target, and its input as the spans that the product
+// takes.
 //
-// A target breaks a promise by CHECK (base/check.h), which aborts: that is what libFuzzer and the replay test see.
+// A target breaks a promise by CHECK (base/check.h), which aborts: that is what libFuzzer and the
+// replay test see.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The 304-byte header: whatever is not refused is self-consistent and encodes back to the same bytes.
+// The 304-byte header: whatever is not refused is self-consistent and encodes back to the same
+// bytes.
 #include <algorithm>
 #include <array>
 

@@ -20,8 +20,8 @@ constexpr std::size_t kPreambleBytes = 4;     // version, entry count
 constexpr std::size_t kEntryHeaderBytes = 4;  // type, name length, value length
 constexpr std::size_t kListingItemBytes = 9;  // offset, name length
 
-std::unexpected<Error> corrupt(std::string message) {
-  return fail(Code::kCorrupt, "attributes: " + message, Drop::kObject);
+std::unexpected<Error> corrupt(std::string_view message) {
+  return fail(Code::kCorrupt, "attributes: " + std::string(message), Drop::kObject);
 }
 
 bool good_name(std::string_view name) noexcept {
@@ -42,7 +42,8 @@ std::size_t listing_bytes(std::span<const ListingEntry> listing) noexcept {
   return bytes;
 }
 
-// Numbers compared before they are multiplied: a list longer than the whole limit counts as the limit plus one.
+// Numbers compared before they are multiplied: a list longer than the whole limit counts as the
+// limit plus one.
 std::size_t value_bytes(const AttributeValue& value) noexcept {
   const std::size_t items = std::visit([](const auto& list) { return list.size(); }, value);
   const std::size_t item_bytes = std::holds_alternative<std::string>(value) ? 1 : 8;
@@ -155,8 +156,8 @@ const char* fault_of(const EntryView& entry) noexcept {
   return "a value's type is unknown";
 }
 
-// Calls visit(EntryView) for every entry of a well-formed encoding, in order. What was visited before a fault was
-// found must be dropped by the caller.
+// Calls visit(EntryView) for every entry of a well-formed encoding, in order. What was visited
+// before a fault was found must be dropped by the caller.
 template <class Visit>
 Status for_each_entry(std::span<const std::byte> encoded, Visit visit) {
   if (encoded.empty()) return {};

@@ -1,13 +1,17 @@
-// attributes.h: the small typed values that travel with an object, and the bundle's own listing among them.
+// attributes.h: the small typed values that travel with an object, and the bundle's own listing
+// among them.
 //
-// Encoding: docs/formats/attributes.md. The bytes are canonical: entries ascend by name, so the same set of attributes
-// always encodes alike whatever order it was given in, and no attributes at all are zero bytes.
+// Encoding: docs/formats/attributes.md. The bytes are canonical: entries ascend by name, so the
+// same set of attributes always encodes alike whatever order it was given in, and no attributes at
+// all are zero bytes.
 //
-// Invariant: decode_attributes(encode_attributes(a)) == a sorted by name, and encode(decode(b)) == b for every b that is
-//            not refused. Names that begin with "sluice." belong to Sluice: refused from users, never shown to them.
+// Invariant: decode_attributes(encode_attributes(a)) == a sorted by name, and encode(decode(b)) ==
+//            b for every b that is not refused. Names that begin with "sluice." belong to Sluice:
+//            refused from users, never shown to them.
 // Threads:   pure functions, any thread.
 // Limits:    kAttributesBytesMax encoded, listing included; names 1..64 bytes of UTF-8.
-// Failure:   encode: kInvalidArgument or kLimit naming the attribute. decode: kCorrupt, or kVersion.
+// Failure:   encode: kInvalidArgument or kLimit naming the attribute. decode: kCorrupt, or
+//            kVersion.
 #pragma once
 
 #include <cstddef>
@@ -44,10 +48,12 @@ Result<std::vector<std::byte>> encode_attributes(const Attributes& user,
 // What the user stored, ascending by name.
 Result<Attributes> decode_attributes(std::span<const std::byte> encoded);
 
-// The listing; empty when there is none. Checks all of `encoded` as decode_attributes() does. The names borrow from it.
+// The listing; empty when there is none. Checks all of `encoded` as decode_attributes() does. The
+// names borrow from it.
 Result<std::vector<ListingEntry>> decode_listing(std::span<const std::byte> encoded);
 
-// The entries without the reserved ones, as bytes that are equal exactly when the user attributes are.
+// The entries without the reserved ones, as bytes that are equal exactly when the user attributes
+// are.
 Result<std::vector<std::byte>> user_attribute_bytes(std::span<const std::byte> encoded);
 
 }  // namespace sluice::tensor

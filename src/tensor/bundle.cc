@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::uint32_t kSpecDigestVersion = 1;
 
-std::unexpected<Error> corrupt(std::string message) {
-  return fail(Code::kCorrupt, "bundle: " + message, Drop::kObject);
+std::unexpected<Error> corrupt(std::string_view message) {
+  return fail(Code::kCorrupt, "bundle: " + std::string(message), Drop::kObject);
 }
 
 bool good_name(std::string_view name) noexcept {

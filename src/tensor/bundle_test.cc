@@ -97,7 +97,8 @@ TEST(Bundle, HeadersAreWrittenWithoutTouchingTheElements) {
       EXPECT_EQ(object[tensor.data_offset + i], std::byte{0xAB});
     }
   }
-  // Everything else is a function of the plan: equal inputs give equal objects whatever the memory held before.
+  // Everything else is a function of the plan: equal inputs give equal objects whatever the memory
+  // held before.
   auto other = written(plan, std::byte{0x11});
   for (const auto& tensor : plan.tensors) {
     std::memset(other.data() + tensor.data_offset, 0xAB, tensor.data_bytes);
@@ -196,8 +197,8 @@ TEST(Bundle, ParseRefusesAForeignOffsetInsideAListedBundle) {
   EXPECT_THAT(parse_error(object, plan.attributes).message, HasSubstr("data_offset is not 320"));
 }
 
-// The promise of object_header_test, for every header of a bundle: a flipped bit is refused, or it names a dtype of the
-// same element size, and then the spec digest differs.
+// The promise of object_header_test, for every header of a bundle: a flipped bit is refused, or it
+// names a dtype of the same element size, and then the spec digest differs.
 TEST(Bundle, EveryFlippedHeaderBitIsRefusedOrChangesTheSpecDigest) {
   const auto plan = plan_bundle(kTwo, kGrid).value();
   const auto good = written(plan);

@@ -62,7 +62,8 @@ std::string_view name(DType dtype) noexcept {
 }
 
 Result<DType> dtype_from_name(std::string_view text) {
-  // What PyTorch calls this type; the "fn" (finite, NaN only) form is the one that the number stands for.
+  // What PyTorch calls this type; the "fn" (finite, NaN only) form is the one that the number
+  // stands for.
   if (text == "float8_e4m3fn") return DType::kF8E4M3;
   for (const auto& row : kRows) {
     if (row.name == text) return row.dtype;

@@ -12,7 +12,8 @@
 
 namespace sluice::tensor::testing {
 
-// Pairs of hex digits; lines that begin with '#' are comments. Throws when the file is missing or empty.
+// Pairs of hex digits; lines that begin with '#' are comments. Throws when the file is missing or
+// empty.
 inline std::vector<std::byte> read_golden(const std::string& name) {
   std::ifstream file(std::string(SLUICE_TENSOR_TESTDATA) + "/" + name);
   std::vector<std::byte> bytes;
@@ -38,7 +39,8 @@ inline std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-// A generator whose seed is printed, so that a failure can be repeated with SLUICE_TEST_SEED=<number>.
+// A generator whose seed is printed, so that a failure can be repeated with
+// SLUICE_TEST_SEED=<number>.
 std::mt19937_64 seeded();
 
 // A number in [low, high].

@@ -1,10 +1,12 @@
 // object_header.h: the 304 bytes in front of every tensor's elements.
 //
-// Byte for byte the header of Mooncake Store's tensor objects (docs/formats/tensor-object.md), little-endian, version 1.
+// Byte for byte the header of Mooncake Store's tensor objects (docs/formats/tensor-object.md),
+// little-endian, version 1.
 //
-// Invariant: decode(encode(h)) == h, and encode(decode(b)) == b for every b that is not refused: no bit is ignored, so
-//            two headers that decode alike are alike. What decodes is self-consistent: data_bytes is shape x dtype, and
-//            [data_offset, data_offset + data_bytes) lies inside the object.
+// Invariant: decode(encode(h)) == h, and encode(decode(b)) == b for every b that is not refused: no
+//            bit is ignored, so two headers that decode alike are alike. What decodes is
+//            self-consistent: data_bytes is shape x dtype, and [data_offset, data_offset +
+//            data_bytes) lies inside the object.
 // Threads:   pure functions, any thread. They allocate nothing; only to_error() does.
 // Failure:   every refusal has its own HeaderFault.
 #pragma once
@@ -25,8 +27,9 @@ namespace sluice::tensor {
 
 inline constexpr std::size_t kHeaderBytes = 304;
 
-// Where Sluice puts the first element, from the start of the tensor object: the header rounded up, so that elements
-// are aligned whenever the tensor object is. Objects of other writers may use any offset from kHeaderBytes on.
+// Where Sluice puts the first element, from the start of the tensor object: the header rounded up,
+// so that elements are aligned whenever the tensor object is. Objects of other writers may use any
+// offset from kHeaderBytes on.
 inline constexpr std::size_t kObjectAlign = 64;
 inline constexpr std::uint64_t kElementsOffset = 320;
 static_assert(kElementsOffset >= kHeaderBytes && kElementsOffset % kObjectAlign == 0);
@@ -76,8 +79,8 @@ TensorSpec spec_of(const ObjectHeader& header);
 // Requires a header that make_header() or decode_header() gave.
 void encode_header(const ObjectHeader& header, std::span<std::byte, kHeaderBytes> to) noexcept;
 
-// Reads the first kHeaderBytes of `from`, nothing else. `object_bytes` is the length of the tensor object that begins
-// there, which may be more than is at hand.
+// Reads the first kHeaderBytes of `from`, nothing else. `object_bytes` is the length of the tensor
+// object that begins there, which may be more than is at hand.
 std::expected<ObjectHeader, HeaderFault> decode_header(std::span<const std::byte> from,
                                                        std::uint64_t object_bytes) noexcept;
 inline std::expected<ObjectHeader, HeaderFault> decode_header(

@@ -18,8 +18,8 @@ namespace {
 thread_local std::size_t allocations = 0;
 }  // namespace
 
-// Counts what this program allocates, for the tests that promise none. The compiler does not see that both halves of the
-// pair are replaced.
+// Counts what this program allocates, for the tests that promise none. The compiler does not see
+// that both halves of the pair are replaced.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t bytes) {
@@ -174,10 +174,11 @@ TEST(ObjectHeader, AnErrorSaysWhatIsUnknownAndWhatIsNotBuilt) {
   EXPECT_EQ(to_error(HeaderFault::kMagic).drop, Drop::kObject);
 }
 
-// What is promised for one damaged bit. Where the object ends with the elements, as in everything that is stored, each
-// of the 2,432 bits is refused, except bits of the dtype that name another dtype of the same element size. Those decode
-// to the other dtype, with everything else as it was. Only the digest of the chunk that holds the header, or a
-// comparison with the expected spec, can tell them.
+// What is promised for one damaged bit. Where the object ends with the elements, as in everything
+// that is stored, each of the 2,432 bits is refused, except bits of the dtype that name another
+// dtype of the same element size. Those decode to the other dtype, with everything else as it was.
+// Only the digest of the chunk that holds the header, or a comparison with the expected spec, can
+// tell them.
 TEST(ObjectHeader, EachOf2432FlippedBitsIsRefusedUnlessItNamesAnEquallyWideDType) {
   std::size_t survivors = 0;
   for (const auto& spec : all_kinds_of_specs()) {
@@ -208,8 +209,9 @@ TEST(ObjectHeader, EachOf2432FlippedBitsIsRefusedUnlessItNamesAnEquallyWideDType
   EXPECT_GT(survivors, 0u);
 }
 
-// With room behind the elements a moved data_offset can still be inside the object. No bit is ever ignored, though: what
-// is not refused differs from the original and encodes back to the damaged bytes.
+// With room behind the elements a moved data_offset can still be inside the object. No bit is ever
+// ignored, though: what is not refused differs from the original and encodes back to the damaged
+// bytes.
 TEST(ObjectHeader, NoFlippedBitIsInvisibleEvenWithRoomBehindTheElements) {
   for (const auto& spec : all_kinds_of_specs()) {
     const auto good = encoded(spec);

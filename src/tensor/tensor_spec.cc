@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "base/checked.h"
 #include "base/limits.h"
 
@@ -50,7 +51,9 @@ Status validate(const TensorSpec& spec) {
 
 Result<std::uint64_t> byte_size(const TensorSpec& spec) {
   if (auto valid = tensor::validate(spec); !valid) return std::unexpected(std::move(valid.error()));
-  return *tensor::byte_size(spec.shape, size_of(spec.dtype));
+  const auto bytes = tensor::byte_size(spec.shape, size_of(spec.dtype));
+  CHECK(bytes.has_value());
+  return *bytes;
 }
 
 }  // namespace sluice

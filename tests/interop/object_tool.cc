@@ -1,8 +1,8 @@
-// object_tool.cc: Sluice's tensor codec as a program, so that a test in another language can hold it against another
-// implementation. Not installed.
+// object_tool.cc: Sluice's tensor codec as a program, so that a test in another language can hold
+// it against another implementation. Not installed.
 //
 //   sluice_object_tool encode DTYPE SHAPE ELEMENTS OBJECT   SHAPE: "2,3", or "scalar"
-//   sluice_object_tool decode OBJECT ELEMENTS               prints dtype, shape and data_offset as JSON
+//   sluice_object_tool decode OBJECT ELEMENTS               prints dtype, shape, data_offset as JSON
 //
 // Exit codes: 0, 1 the input was refused (one line says why), 2 usage.
 #include <algorithm>
