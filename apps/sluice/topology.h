@@ -1,0 +1,73 @@
+// topology.h: what `sluice up` starts: one arena and the engines around it. Documented in docs/operating/topology.md.
+//
+// Pure: text in, a checked plan out; nothing is started or looked up.
+// Failure: kInvalidArgument with file, line, the key and the nearest known one: exit 78.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <sluice/error.h>
+
+#include "common/settings.h"
+
+namespace sluice::cli {
+
+enum class Role { kProducer, kConsumer, kBoth, kNone };
+
+std::string_view name(Role role) noexcept;  // "ec_producer", ... as vLLM calls them; "none"
+
+struct EngineSpec {
+  std::string name;
+  Role role = Role::kNone;
+  std::string model;
+  std::uint16_t port = 0;
+  std::uint32_t tensor_parallel = 1;
+  std::string python = "python3";
+  std::vector<std::string>
+      command;  // starts the engine's server; empty: python -m vllm.entrypoints.openai.api_server
+  std::vector<std::string> args;  // after what is made here
+  std::map<std::string, std::string> environment;
+  std::string connector_module = "sluice.vllm";
+  std::string connector_class = "SluiceECConnector";
+  nlohmann::ordered_json connector = nlohmann::ordered_json::object();  // ec_connector_extra_config
+};
+
+struct Topology {
+  std::string arena_name = "default";
+  app::Layer arena;  // settings of sluiced
+  std::vector<EngineSpec> engines;
+  std::string log_directory;
+  std::chrono::milliseconds ready_timeout{std::chrono::minutes(10)};
+  std::chrono::milliseconds stop_timeout{std::chrono::seconds(30)};
+};
+
+Result<Topology> parse_topology(std::string_view text, std::string_view path);
+
+// One encoder on `port` and one prefill+decode engine on the next port.
+struct PairOptions {
+  std::string arena = "default";
+  std::string size;
+  std::string model;
+  std::string python;
+  std::uint16_t port = 8100;
+  std::vector<std::string> args;
+};
+Result<Topology> pair_topology(const PairOptions& options);
+
+// The arena's folder as sluiced will choose it.
+Result<std::string> arena_directory(const Topology& topology);
+
+std::vector<std::string> daemon_arguments(const Topology& topology);  // without the program itself
+std::vector<std::string> engine_command(const EngineSpec& engine, const Topology& topology);
+
+// For people: quoted as a shell would need it.
+std::string shell_line(const std::vector<std::string>& words);
+
+}  // namespace sluice::cli

@@ -1,0 +1,261 @@
+// up.cc: `sluice up`: one command for sluiced and the engines of a machine.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sluice/client.h>
+
+#include "commands.h"
+#include "common/exit_code.h"
+#include "common/json_view.h"
+#include "http/probe.h"
+#include "interrupt.h"
+#include "progress.h"
+#include "supervisor.h"
+#include "tensor_file.h"
+#include "topology.h"
+
+namespace sluice::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kProbeTimeout{500};
+
+Result<Topology> read_topology(const Global& global, const UpCommand& command) {
+  if (command.file.empty()) {
+    return pair_topology({.arena = global.arena,
+                          .size = command.size,
+                          .model = command.model,
+                          .python = command.python,
+                          .port = command.port,
+                          .args = command.engine_args});
+  }
+  const auto text = app::read_config_file(command.file);
+  if (!text) return std::unexpected(text.error());
+  return parse_topology(*text, command.file);
+}
+
+bool runnable(const std::string& path) {
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
+// Beside this program, in the build tree's neighbouring folder, then along PATH.
+Result<std::string> find_daemon(const UpCommand& command) {
+  const std::filesystem::path here = std::filesystem::path(command.self_path).parent_path();
+  for (const auto& candidate : {here / "sluiced", here.parent_path() / "sluiced" / "sluiced"}) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(candidate, ignored) && runnable(candidate))
+      return candidate.string();
+  }
+  std::string_view rest = command.search_path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+    const std::string candidate = fmt::format("{}/sluiced", folder);
+    if (!folder.empty() && runnable(candidate)) return candidate;
+  }
+  return fail(
+      Code::kNotFound,
+      fmt::format(
+          "sluiced is neither beside {} nor in PATH: install it, or build the target sluiced",
+          command.self_path));
+}
+
+// The environment of a child: ours, with the file's values in place of ours.
+std::vector<std::string> environment_of(const UpCommand& command,
+                                        const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> out;
+  for (const std::string& entry : command.environment) {
+    if (!changes.contains(entry.substr(0, entry.find('=')))) out.push_back(entry);
+  }
+  for (const auto& [name, value] : changes) out.push_back(name + "=" + value);
+  return out;
+}
+
+// Ready: our own sluiced serves the arena. One that was there before would have another process number.
+std::function<bool(const Child&)> daemon_ready(std::string directory) {
+  return [directory = std::move(directory)](const Child& child) {
+    ClientOptions options;
+    options.directory = directory;
+    options.label = "sluice up";
+    options.attach_timeout = kProbeTimeout;
+    options.grant_ahead_bytes = 0;
+    options.populate_bytes_max = 0;
+    const auto client = Client::attach(options);
+    return client.has_value() && (*client)->stats().daemon_pid == child.pid();
+  };
+}
+
+std::function<bool(const Child&)> engine_ready(std::uint16_t port) {
+  return [port](const Child&) {
+    const auto answer = http::probe({.port = port, .target = "/health", .timeout = kProbeTimeout});
+    return answer.has_value() && answer->status == 200;
+  };
+}
+
+Status make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    return fail(Code::kIo,
+                fmt::format("cannot make the folder {} for logs: {}", path, error.message()));
+  return {};
+}
+
+// Somebody else's server on an engine's port would answer /health in its place.
+Status check_ports(const Topology& topology) {
+  for (const EngineSpec& engine : topology.engines) {
+    const auto answer =
+        http::probe({.port = engine.port, .target = "/health", .timeout = kProbeTimeout});
+    if (!answer && answer.error().code == Code::kUnavailable) continue;
+    return fail(Code::kUnavailable,
+                fmt::format("port {} of engine '{}' is taken by another process", engine.port,
+                            engine.name));
+  }
+  return {};
+}
+
+std::vector<Stage> stages_of(const Topology& topology, const UpCommand& command,
+                             const std::string& daemon, const std::string& directory) {
+  std::vector<Stage> stages;
+  std::vector<std::string> words = {daemon};
+  for (std::string& word : daemon_arguments(topology)) words.push_back(std::move(word));
+  stages.push_back({.spec = {.name = "sluiced",
+                             .command = std::move(words),
+                             .environment = environment_of(command, {}),
+                             .log_path = topology.log_directory + "/sluiced.log"},
+                    .first = true,
+                    .awaited = fmt::format("on the socket in {}", directory),
+                    .ready = daemon_ready(directory)});
+  for (const EngineSpec& engine : topology.engines) {
+    stages.push_back(
+        {.spec = {.name = engine.name,
+                  .command = engine_command(engine, topology),
+                  .environment = environment_of(command, engine.environment),
+                  .log_path = fmt::format("{}/{}.log", topology.log_directory, engine.name)},
+         .first = false,
+         .awaited = fmt::format("GET http://127.0.0.1:{}/health", engine.port),
+         .ready = engine_ready(engine.port)});
+  }
+  return stages;
+}
+
+json describe(const Topology& topology, const std::string& directory) {
+  json engines = json::array();
+  for (const EngineSpec& engine : topology.engines) {
+    engines.push_back({{"name", engine.name},
+                       {"role", name(engine.role)},
+                       {"model", engine.model},
+                       {"port", engine.port},
+                       {"address", fmt::format("http://127.0.0.1:{}", engine.port)}});
+  }
+  return {{"pid", ::getpid()},
+          {"arena", topology.arena_name},
+          {"directory", directory},
+          {"log_directory", topology.log_directory},
+          {"engines", std::move(engines)}};
+}
+
+int show_plan(const Output& out, const std::vector<Stage>& stages) {
+  json list = json::array();
+  for (const Stage& stage : stages) {
+    if (out.json()) {
+      list.push_back({{"name", stage.spec.name}, {"command", stage.spec.command}});
+    } else {
+      out.line(fmt::format("{} {}", out.paint(fmt::format("{}:", stage.spec.name), Tone::kStrong),
+                           shell_line(stage.spec.command)));
+    }
+  }
+  if (out.json()) out.value({{"stages", std::move(list)}});
+  return app::kExitOk;
+}
+
+// Removed when `up` leaves.
+class ReadyFile {
+ public:
+  explicit ReadyFile(std::string path) : path_(std::move(path)) { remove(); }
+  ~ReadyFile() { remove(); }
+  ReadyFile(const ReadyFile&) = delete;
+  ReadyFile& operator=(const ReadyFile&) = delete;
+
+  Status write(const json& content) {
+    if (path_.empty()) return {};
+    const std::string text = app::dump(content, 2) + "\n";
+    const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+    return write_file(path_, std::span(&piece, 1));
+  }
+
+ private:
+  void remove() const {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  std::string path_;
+};
+
+int supervise(const Global& global, const UpCommand& command, const Topology& topology,
+              const std::string& directory, std::vector<Stage> stages) {
+  const Output out(global.look);
+  Progress progress(out);
+  const Interrupt interrupt({SIGHUP});
+  ReadyFile ready_file(command.ready_file);
+  const auto on_ready = [&]() -> Status {
+    const json content = describe(topology, directory);
+    if (auto written = ready_file.write(content); !written) return written;
+    progress.event("sluice", "all_ready",
+                   fmt::format("everything is up: arena '{}', {} engines; ctrl-c stops all of it",
+                               topology.arena_name, topology.engines.size()),
+                   Tone::kGood);
+    for (const EngineSpec& engine : topology.engines) {
+      progress.note(fmt::format("  {:<20} {:<12} http://127.0.0.1:{}", engine.name,
+                                name(engine.role), engine.port));
+    }
+    return {};
+  };
+  return Supervisor(std::move(stages),
+                    {.ready_timeout = topology.ready_timeout,
+                     .stop_timeout = topology.stop_timeout,
+                     .show_logs = command.logs,
+                     .on_ready = on_ready},
+                    progress, interrupt)
+      .run();
+}
+
+int refuse(const Output& out, const Error& error) {
+  out.error(error);
+  if (error.code == Code::kUnavailable) return app::kExitBusy;
+  return error.code == Code::kInvalidArgument || error.code == Code::kLimit ? app::kExitBadConfig
+                                                                            : app::kExitError;
+}
+
+}  // namespace
+
+int run(const Global& global, const UpCommand& command) {
+  const Output out(global.look);
+  auto topology = read_topology(global, command);
+  if (!topology) return refuse(out, topology.error());
+  if (!command.log_directory.empty()) topology->log_directory = command.log_directory;
+  if (topology->log_directory.empty())
+    topology->log_directory = fmt::format("sluice-logs/{}", topology->arena_name);
+  if (command.ready_timeout) topology->ready_timeout = *command.ready_timeout;
+  if (command.stop_timeout) topology->stop_timeout = *command.stop_timeout;
+  const auto directory = arena_directory(*topology);
+  if (!directory) return refuse(out, directory.error());
+  const auto daemon = find_daemon(command);
+  if (!daemon) return refuse(out, daemon.error());
+  std::vector<Stage> stages = stages_of(*topology, command, *daemon, *directory);
+  if (command.dry_run) return show_plan(out, stages);
+  if (const auto made = make_folder(topology->log_directory); !made)
+    return refuse(out, made.error());
+  if (const auto free = check_ports(*topology); !free) return refuse(out, free.error());
+  return supervise(global, command, *topology, *directory, std::move(stages));
+}
+
+}  // namespace sluice::cli
