@@ -39,7 +39,7 @@ def flip_byte(client: "Client", uuid: str) -> None:
 
 
 def segment_file(client: "Client", segment: int) -> Path:
-    return Path(client.directory) / f"segment-{segment}"
+    return Path(client.directory) / f"data.{segment}"
 
 
 def drop_load(folder: Path) -> None:

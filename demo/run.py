@@ -112,7 +112,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kind", choices=models.KINDS, help="only this kind of model")
     parser.add_argument(
-        "--case", metavar="TITLE", action="append", help="only this case; may be repeated"
+        "--case", metavar="TITLE", action="append", help="only this one; may be repeated"
     )
     parser.add_argument(
         "--plant",
@@ -132,7 +132,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
-    chosen = [case for case in cases.CASES if not options.case or case.title in options.case]
+    by_title = {case.title: case for case in cases.CASES}
+    chosen = [by_title[title] for title in options.case or by_title]
     kinds = [options.kind] if options.kind else models.KINDS
     verdict = Verdict()
     try:
