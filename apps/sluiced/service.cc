@@ -121,7 +121,6 @@ int run_service(Invocation invocation) {
   (*daemon)->run();
   if (admin) admin->stop();
   watcher.stop();
-  log.info("stopped");
   return app::kExitOk;
 }
 
