@@ -1,0 +1,117 @@
+// child.h: processes and memory that the crash tests share with them.
+//
+// Invariant: a Child ends with its parent (PR_SET_PDEATHSIG) and is reaped by its destructor; none is left behind.
+// Threads:   fork() only while the test process has one thread, so tests keep their Clients inside children.
+// Failure:   a child says what went wrong on stderr and ends with a status other than 0.
+#pragma once
+
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+namespace sluice::crash {
+
+// One zeroed T, the same memory in this process and in all that are forked from it later.
+template <class T>
+class Shared {
+ public:
+  Shared() {
+    void* at = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED);
+    value_ = new (at) T{};
+  }
+  ~Shared() { ::munmap(value_, sizeof(T)); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  T* operator->() const noexcept { return value_; }
+  T& operator*() const noexcept { return *value_; }
+
+ private:
+  T* value_;
+};
+
+class Child {
+ public:
+  Child() = default;
+  // Runs `body` in a new process; what it returns is the exit status.
+  explicit Child(const std::function<int()>& body) {
+    std::fflush(nullptr);
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    CHECK(pid_ >= 0);
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int status = ::getppid() == parent ? body() : 1;
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  Child& operator=(Child&& other) noexcept {
+    if (this != &other) {
+      end();
+      pid_ = std::exchange(other.pid_, 0);
+    }
+    return *this;
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { end(); }
+
+  pid_t pid() const noexcept { return pid_; }
+  void signal(int number) const noexcept {
+    if (pid_ != 0) ::kill(pid_, number);
+  }
+  // Waits for its end: the exit status, or minus the signal that ended it.
+  int wait() noexcept {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0) {
+    }
+    pid_ = 0;
+    return meaning(status);
+  }
+  // True, with the same number, once it has ended; does not wait.
+  bool ended(int* result) noexcept {
+    int status = 0;
+    if (pid_ == 0 || ::waitpid(pid_, &status, WNOHANG) <= 0) return false;
+    pid_ = 0;
+    *result = meaning(status);
+    return true;
+  }
+  int kill_and_wait() noexcept {
+    signal(SIGKILL);
+    return wait();
+  }
+
+ private:
+  static int meaning(int status) noexcept { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+  void end() noexcept {
+    if (pid_ != 0) kill_and_wait();
+  }
+  pid_t pid_ = 0;
+};
+
+// In a child: ends it with a line on stderr.
+#define REQUIRE(condition, ...)                                                       \
+  do {                                                                                \
+    if (!(condition)) {                                                               \
+      std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);            \
+      std::fprintf(stderr, "" __VA_ARGS__);                                           \
+      std::fputc('\n', stderr);                                                       \
+      std::fflush(nullptr);                                                           \
+      ::_exit(9);                                                                     \
+    }                                                                                 \
+  } while (false)
+
+}  // namespace sluice::crash
