@@ -1,0 +1,109 @@
+"""A real `sluiced` with an arena of its own, for one test."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+START_S = 60.0
+STOP_S = 40.0
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    """Returns when the condition holds; fails the test when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.001)
+
+
+class ArenaDaemon:
+    """Starts, kills, restarts and stops the daemon of one arena folder. One thread at a time.
+
+    start() returns when the daemon says that it is ready. stop() asks it to end, and fails the test
+    when it does not, when it ends with an error, or when it leaves anything in shared memory.
+    """
+
+    def __init__(self, program: Path, size: str = "64MiB", *options: str) -> None:
+        self.program = program
+        self.folder = Path(tempfile.mkdtemp(prefix="sluice-pytest-", dir=SHARED_MEMORY))
+        self.directory = str(self.folder / "arena")
+        self.size = size
+        self.options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the daemon
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Waits on the datagram that the daemon sends its starter (sd_notify), not on a clock."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.bind(str(self.folder / "notify"))
+            notify.settimeout(START_S)
+            self._process = subprocess.Popen(
+                [
+                    self.program,
+                    *("--directory", self.directory, "--size", self.size, "--admin-port", "off"),
+                    *self.options,
+                ],
+                env={**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")},
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                while b"READY=1" not in notify.recv(4096):
+                    pass
+            except TimeoutError:
+                raise AssertionError(
+                    f"sluiced is not ready after {START_S} s:\n{self.log()}"
+                ) from None
+            finally:
+                (self.folder / "notify").unlink()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is tidied up."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(STOP_S)
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(STOP_S)
+        assert code == 0, f"sluiced ended with {code}:\n{self.log()}"
+        assert not Path(self.directory).exists(), f"left: {list(Path(self.directory).rglob('*'))}"
+
+    def log(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    def __enter__(self) -> "ArenaDaemon":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if self._process is not None and self._process.poll() is None:
+                self.stop()
+        finally:
+            if self._process is not None and self._process.poll() is None:
+                self._process.kill()
+                self._process.wait(STOP_S)
+            self._log.close()
+            shutil.rmtree(self.folder, ignore_errors=True)

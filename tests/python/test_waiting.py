@@ -1,0 +1,140 @@
+"""Waiting ends when the object appears or time is up, and holds no other thread up."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import sluice
+import torch
+from arena_daemon import ArenaDaemon
+
+MIB = 1 << 20
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[], int]]:
+    """A thread that counts whenever it gets the GIL, and gives it back at once.
+
+    Threads are never forced to switch meanwhile, so it counts only while the other one waits or
+    has given the GIL up.
+    """
+    interval = sys.getswitchinterval()
+    count, stop, started = [0], threading.Event(), threading.Event()
+
+    def run() -> None:
+        started.set()
+        while not stop.is_set():
+            count[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait()
+    sys.setswitchinterval(1000)
+    try:
+        yield lambda: count[0]
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+
+
+def progress_during(work: Callable[[], object]) -> int:
+    with counting() as count:
+        before = count()
+        work()
+        return count() - before
+
+
+def test_count_stands_still_while_the_gil_is_held() -> None:
+    """The measure itself: it must be able to tell."""
+    assert progress_during(lambda: sum(range(200_000))) == 0
+
+
+def test_put_lets_other_threads_run(new_daemon: Callable[..., ArenaDaemon]) -> None:
+    daemon = new_daemon("512MiB")
+    tensor = torch.zeros(128 * MIB, dtype=torch.uint8)
+    with sluice.connect(directory=daemon.directory, timeout=10) as client:
+        assert progress_during(lambda: client.put("photo", tensor)) > 0
+        assert progress_during(lambda: client.get("photo")) > 0  # verified: every byte is read
+        assert progress_during(lambda: client.get("photo", verify="always")) > 0
+        key = sluice.ObjectKey.from_text("photo")
+        lease = client.core.get(key)
+        assert progress_during(lambda: lease.read(0, 100 * MIB)) > 0
+        writer = client.core.reserve(
+            sluice.ObjectKey.from_text("other"), [("tensor", "uint8", (128 * MIB,))]
+        )
+        assert writer is not None
+        assert progress_during(lambda: writer.write(None, tensor.data_ptr())) > 0
+        assert progress_during(writer.publish) > 0
+
+
+def test_wait_lets_other_threads_run(client: sluice.Client) -> None:
+    assert progress_during(lambda: client.wait("photo", timeout=0.05)) > 0
+
+
+def test_wait_in_a_thread_ends_when_the_object_appears(
+    client: sluice.Client, daemon: ArenaDaemon
+) -> None:
+    answers: list[list[str]] = []
+    with sluice.connect(directory=daemon.directory) as other:
+        thread = threading.Thread(target=lambda: answers.append([*other.wait(["a", "b"], 30)]))
+        thread.start()
+        client.put("a", torch.zeros(10))
+        assert answers == []  # one of two is not enough
+        with_b = client.reserve("b", ("uint8", (1,)))
+        assert with_b is not None
+        with_b.publish()
+        thread.join(20)
+    assert answers == [["present", "present"]]
+
+
+def test_wait_says_what_is_there_when_time_is_up(client: sluice.Client) -> None:
+    client.put("here", torch.zeros(10))
+    reservation = client.reserve("soon", ("uint8", (1,)))
+    begin = time.monotonic()
+    assert client.wait(["here", "soon", "never"], timeout=0.25) == ["present", "pending", "absent"]
+    assert 0.25 <= time.monotonic() - begin < 5
+    assert client.wait([], timeout=10) == []
+    del reservation
+
+
+def test_wait_handles_signals(client: sluice.Client) -> None:
+    class Alarm(Exception):
+        pass
+
+    def ring(number: int, frame: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            client.wait("never", timeout=60)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_threads_share_a_client(client: sluice.Client) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(40):
+                tensor = torch.full((5000,), number * 1000 + turn)
+                client.put(f"{number}-{turn}", tensor)
+                assert torch.equal(client.get(f"{number}-{turn}"), tensor)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
