@@ -159,6 +159,12 @@ TEST(ObjectHeader, EveryRefusalHasItsOwnReason) {
   EXPECT_EQ(fault(with(good, 24, UINT64_MAX)), HeaderFault::kDataOffset);
   EXPECT_EQ(fault(good, 343), HeaderFault::kPayloadBeyondObject);
   EXPECT_EQ(fault(good, 320), HeaderFault::kPayloadBeyondObject);
+  // Sizes whose sum with the offset wraps around to something small.
+  auto wraps = encoded({DType::kF64, {1}});
+  for (const std::size_t at : {std::size_t{40}, std::size_t{104}}) {
+    wraps = with(wraps, at, (std::int64_t{1} << 61) - 1);
+  }
+  EXPECT_EQ(fault(with(wraps, 32, UINT64_MAX - 7)), HeaderFault::kPayloadBeyondObject);
 
   std::set<std::string_view> reasons;
   for (int i = 0; i <= static_cast<int>(HeaderFault::kAxisCount); ++i) {
