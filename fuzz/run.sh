@@ -49,4 +49,5 @@ run_one() {
 export -f run_one
 
 printf '%s\0' "${targets[@]}" |
-  xargs -0 -n 1 -P 2 bash -c 'run_one "$@"' run_one "$build" "$root" "$seconds"
+  xargs -0 -n 1 -P 2 bash -c 'run_one "$@"' run_one "$build" "$root" "$seconds" ||
+  exit 1
