@@ -1,0 +1,115 @@
+#!/usr/bin/env python
+"""Measures the project's numbers against a real daemon and prints them, each beside its bar.
+
+    python bench/run.py [--quick] [--only GROUP ...] [--build-dir DIR] [--out DIR]
+
+Writes `store.json` (one flat object) and `store-raw.json` (every sample of both sides, and the
+machine). Exits with 0 also when a bar is missed, and with 1 when something could not be measured.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import bars
+import machine
+import packages
+import peers
+from native import Native
+from plan import FULL, QUICK
+from results import Results
+
+ROOT = Path(__file__).resolve().parent.parent
+Groups = dict[str, Callable[[], None]]
+
+
+def main() -> int:
+    arguments = _arguments()
+    plan = QUICK if arguments.quick else FULL
+    results = Results()
+    before = machine.facts()
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
+        folder = Path(name)
+        build = arguments.build_dir.resolve()
+        native = Native(build, plan, results)
+        groups: Groups = {
+            "idle": partial(native.idle, folder / "attached.log"),
+            "copies": native.copies,
+            "gets": native.gets,
+            "small_puts": native.small_puts,
+            "lookups": native.lookups,
+            "utilisation": native.utilisation,
+            "peers": partial(peers.measure, build, plan, native, results, folder),
+            "python": partial(packages.measure_python, build, plan, results),
+            "engine": partial(packages.measure_engine, build, plan, results),
+        }
+        chosen = {name: groups[name] for name in arguments.only or groups}
+        # One after the other, so that nothing disturbs a figure; a quick run has no figures to disturb.
+        failures = _measure(chosen, workers=4 if arguments.quick else 1)
+    _write(arguments.out, results, before)
+    print(bars.table(results.figures, results.notes))
+    missed = [name for name, value in results.figures.items() if not bars.BARS[name].met(value)]
+    if arguments.quick:
+        print("\nA quick run: it shows that everything can be measured; the figures mean nothing.")
+    elif missed:
+        print(f"\n{len(missed)} bars missed: {', '.join(missed)}")
+    for name, text in failures.items():
+        print(f"\n{name} could not be measured:\n{text}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _measure(groups: Groups, workers: int) -> dict[str, str]:
+    """Runs the groups; a failing one does not keep the others from being measured."""
+    failures: dict[str, str] = {}
+
+    def one(name: str) -> None:
+        start = time.monotonic()
+        try:
+            groups[name]()
+        except Exception:
+            failures[name] = traceback.format_exc()
+        print(f"-- {name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        # The longest starts first.
+        list(pool.map(one, sorted(groups, key=lambda name: name != "engine" or workers == 1)))
+    return failures
+
+
+def _write(folder: Path, results: Results, before: dict[str, str | int | list[float]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    flat = {name: results.figures[name] for name in bars.BARS if name in results.figures}
+    raw = {
+        "machine": {**before, "load_average_at_the_end": machine.facts()["load_average"]},
+        "notes": results.notes,
+        "samples": {name: results.samples[name] for name in flat},
+    }
+    (folder / "store.json").write_text(json.dumps(flat, indent=1) + "\n")
+    (folder / "store-raw.json").write_text(json.dumps(raw) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument("--quick", action="store_true", help="small counts, to see that it works")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, help="measure these groups only")
+    parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
+    return parser.parse_args()
+
+
+GROUPS = (
+    *("idle", "copies", "gets", "small_puts", "lookups"),
+    *("utilisation", "peers", "python", "engine"),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())
