@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "base/checked.h"
+#include "base/kill_point.h"
 
 namespace sluice::store {
 namespace {
@@ -130,6 +131,7 @@ Status ArenaFiles::create(const DaemonOptions& options) {
     }
     segments_.push_back(std::move(*fd));
   }
+  KILL_POINT("create.between_files");
   // Made under another name and renamed when whole: a control segment that exists is complete.
   const ControlShape shape{.objects_max = options.objects_max, .segment_bytes = *sizes};
   const std::string path = control_path(directory_);
@@ -141,6 +143,7 @@ Status ArenaFiles::create(const DaemonOptions& options) {
   if (!mapping) return std::unexpected(mapping.error());
   control_mapping_ = std::move(*mapping);
   control_ = ControlView::create(control_mapping_.bytes(), shape, random_boot());
+  KILL_POINT("create.before_rename");
   if (::rename(draft.c_str(), path.c_str()) != 0) {
     return fail(Code::kIo, fmt::format("cannot rename {}: {}", draft, std::strerror(errno)));
   }

@@ -299,10 +299,12 @@ AttachReply DaemonLoop::attach_new(const AttachRequest& request, const Peer& pee
   entry.serial.store(serial, std::memory_order_relaxed);
   entry.pid.store(peer.pid, std::memory_order_relaxed);
   entry.start_time.store(start_time, std::memory_order_relaxed);
+  KILL_POINT("attach.half_written");
   entry.reserved_bytes.store(0, std::memory_order_relaxed);
   entry.leases.store(0, std::memory_order_relaxed);
   KILL_POINT("attach.before_entry");
   entry.state.store(static_cast<std::uint32_t>(ClientState::kAttached), std::memory_order_release);
+  KILL_POINT("attach.after_entry");
   store_->add_client(free_id, PageView(page->data(), control_.index_slots()));
   if (auto watched = watch(pidfd.get(), tag(Tag::kDeath, free_id)); !watched) {
     store_->client_gone(free_id);

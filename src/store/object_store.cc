@@ -102,6 +102,7 @@ void ObjectStore::reply(std::uint32_t id, std::uint64_t number, const Reply& rep
   Client& client = clients_[id];
   Completion& c = client.page.completion(number);
   c.answer = static_cast<std::uint32_t>(reply.answer);
+  KILL_POINT("reply.half_written");
   c.slot = reply.slot;
   c.count = reply.count;
   if (reply.slot != UINT32_MAX) {

@@ -84,6 +84,7 @@ void ObjectStore::sweep_tombstones(std::uint32_t from) {
     const SlotWord word = s.load(std::memory_order_relaxed);
     if (word.state != SlotState::kTombstone) break;
     s.word.store(pack(SlotWord{SlotState::kEmpty, word.generation}), std::memory_order_release);
+    KILL_POINT("sweep.between_slots");
     if (i == 0) break;
   }
 }

@@ -29,6 +29,7 @@ void ObjectStore::rebuild() {
   // The last slot first: one pass then empties every tombstone that an interrupted sweep left behind.
   for (std::uint32_t slot = control_.index_slots(); slot-- > 0;) sweep_tombstones(slot);
   c.used_bytes.store(extents_.used_bytes(), std::memory_order_relaxed);
+  changed_bits_ = kAllKeys;  // an earlier daemon may have published and died before it woke those who wait
 }
 
 // Takes over one slot that is not free. Returns false when it was emptied instead.

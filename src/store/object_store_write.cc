@@ -83,6 +83,7 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
   s.hash_low.store(hash.low, std::memory_order_relaxed);
   s.hash_high.store(hash.high, std::memory_order_relaxed);
   s.reservation.store(number, std::memory_order_relaxed);
+  KILL_POINT("reserve.half_written");
   s.extent.store(arena::pack_extent(*extent), std::memory_order_relaxed);
   s.extent_info.store(pack(ExtentInfo{.pages = static_cast<std::uint32_t>(extent->bytes / kPageBytes),
                                       .owner = static_cast<std::uint16_t>(id)}),
@@ -154,6 +155,7 @@ ObjectStore::Reply ObjectStore::publish_grant(std::uint32_t slot, const Request&
   if (const auto rival = find(request.prefix(), request.id(), SlotState::kReserved)) {
     deadlines_.erase({control_.slot(*rival).deadline_or_pin.load(std::memory_order_relaxed), *rival});
     apply(*rival, SlotEvent::kExpire);
+    KILL_POINT("install.rival_expired");
   }
   make_room_for_one(request.id().size(), now);
   const Hash128 hash = hash_of(request.key);
@@ -242,6 +244,7 @@ bool ObjectStore::make_record(std::uint32_t slot, const Request& request) {
                    .spec_digest = request.spec_digest,
                    .content_digest = 0,
                    .created_ns = 0};
+  KILL_POINT("record.half_made");
   std::ranges::copy(request.id(), reinterpret_cast<char*>(record + 1));
   control_.slot(slot).record_info.store(pack(info), std::memory_order_relaxed);
   return true;
@@ -252,6 +255,7 @@ void ObjectStore::fill_record(std::uint32_t slot, const Request& r, Instant now)
   record->flags = r.flags;
   record->object_bytes = r.object_bytes;
   record->attribute_bytes = r.attribute_bytes;
+  KILL_POINT("record.half_filled");
   record->meta_bytes = r.meta_bytes;
   record->meta_digest = r.meta_digest;
   record->spec_digest = r.spec_digest;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/kill_point.h"
 
 namespace sluice::store {
 namespace {
@@ -36,6 +37,7 @@ void store_text(PrefixEntry& entry, std::string_view text) noexcept {
     // Release: whoever sees a new word and then the length sees that the old text is gone.
     __atomic_store_n(const_cast<std::uint64_t*>(word_at(entry, at)), word_of(text, at),
                      __ATOMIC_RELEASE);
+    KILL_POINT("prefix.between_words");
   }
   __atomic_store_n(&entry.length, static_cast<std::uint32_t>(text.size()), __ATOMIC_RELEASE);
 }

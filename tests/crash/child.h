@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include <sys/mman.h>
@@ -17,6 +18,8 @@
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 
@@ -102,16 +105,22 @@ class Child {
   pid_t pid_ = 0;
 };
 
-// In a child: ends it with a line on stderr.
-#define REQUIRE(condition, ...)                                                       \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);            \
-      std::fprintf(stderr, "" __VA_ARGS__);                                           \
-      std::fputc('\n', stderr);                                                       \
-      std::fflush(nullptr);                                                           \
-      ::_exit(9);                                                                     \
-    }                                                                                 \
+[[noreturn]] inline void give_up(const char* file, int line, const char* condition, const std::string& why = {}) {
+  std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, condition, why.c_str());
+  std::fflush(nullptr);
+  ::_exit(9);
+}
+
+template <class... Args>
+[[noreturn]] void give_up(const char* file, int line, const char* condition, fmt::format_string<Args...> text,
+                          Args&&... args) {
+  give_up(file, line, condition, fmt::format(text, std::forward<Args>(args)...));
+}
+
+// In a child: ends it with a line on stderr. The rest is a format and its arguments.
+#define REQUIRE(condition, ...)                                                              \
+  do {                                                                                       \
+    if (!(condition)) ::sluice::crash::give_up(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)
 
 }  // namespace sluice::crash
