@@ -1,9 +1,10 @@
-"""`make model`: checks docs/protocols/lease_protocol.pml exhaustively with spin, planted faults included.
+"""`make model`: checks docs/protocols/lease_protocol.pml exhaustively with spin, faults included.
 
-`run_model.py` or `--full` checks every case (minutes), `--small` smaller instances of the same models and the faults
-that are found quickly (under a minute, for `make test`), `--list` names the cases. A rule that stands must hold in all
-states; a planted fault must end in the kind of violation that is expected of it. Prints one line a case and closes with
-`N passed, N failed`; exits 1 on any surprise, an incomplete search included.
+`run_model.py` or `--full` checks every case (minutes), `--small` smaller instances of the same
+models and the faults that are found quickly (under a minute on two idle cores, for `make test`),
+`--list` names the cases. A rule that stands must hold in all states; a planted fault must end in
+the kind of violation that is expected of it. Prints one line a case and closes with `N passed,
+N failed`; exits 1 on any surprise, an incomplete search included.
 """
 
 import argparse
@@ -69,7 +70,8 @@ def loops(switches: str, expected: str) -> Case:
     return Case(4, f"NT=3 LOOPS {switches}".strip(), expected, loops=True)
 
 
-# The smallest instances of model 1 in which a fault shows: one reader, one slot, one key; two producers or two extents.
+# The smallest instances of model 1 in which a fault shows: one reader, slot and key; with two
+# producers or two extents where it needs them.
 ONE = "NR=1 NS=1 NK=1"
 TWO_PRODUCERS = f"{ONE} NP=2"
 TWO_EXTENTS = f"{ONE} NE=2"
