@@ -244,7 +244,7 @@ def main() -> int:
 
     scratch = ROOT / "build" / "model"
     scratch.mkdir(parents=True, exist_ok=True)
-    limit_s = 60.0 if options.small else 1200.0
+    limit_s = 120.0 if options.small else 1800.0
     failed = 0
     print(f"model  {'switches':<58} {'expected':<10} {'result':<10} {'states':>11} {'seconds':>8}")
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
