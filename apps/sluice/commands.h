@@ -68,7 +68,7 @@ struct UpCommand {
   std::string python = "python3";
   std::uint16_t port = 8100;  // of the encoder; prefill+decode gets the next one
   std::string size;
-  std::vector<std::string> engine_args;  // after --
+  std::vector<std::string> engine_args;  // --engine-arg, in order
   std::string log_directory;
   std::optional<std::chrono::milliseconds> ready_timeout;
   std::optional<std::chrono::milliseconds> stop_timeout;

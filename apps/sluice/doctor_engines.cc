@@ -120,6 +120,12 @@ std::string argument(const EngineSpec& engine, std::string_view flag) {
   return "";
 }
 
+// A member of an answer that ought to be text; whatever it is, this does not throw.
+std::string text_of(const json& object, const std::string& key, std::string fallback) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : fallback;
+}
+
 // Values in one row of an encoder's output: the language model's width, once more for every DeepStack level.
 std::uint64_t row_width(const json& config) {
   const json& text = config.contains("text_config") ? config["text_config"] : config;
@@ -210,7 +216,7 @@ void check_arguments(const Topology& topology, Findings& out) {
                      "leave --mm-processor-cache-gb out"});
     }
     if (argument(engine, "--scheduling-policy") == "priority" &&
-        !engine.connector.value("allow_priority_scheduling", false)) {
+        engine.connector.value("allow_priority_scheduling", json()) != json(true)) {
       out.push_back({Level::kProblem, "topology",
                      fmt::format("'{}' runs with --scheduling-policy priority, under which a "
                                  "preempted request can lose a feature",
@@ -294,15 +300,15 @@ Findings check_python(const std::string& python, const std::vector<std::string>&
     return {{Level::kProblem, "python", fmt::format("{} gave no answer that can be read", python),
              "check that it is a Python 3 interpreter"}};
   Findings out = {{Level::kOk, "python",
-                   fmt::format("{} is Python {}", python, answer.value("python", "?")), ""}};
+                   fmt::format("{} is Python {}", python, text_of(answer, "python", "?")), ""}};
   const auto package = [&](const char* name, const char* fix) {
     if (answer.contains(name)) {
       out.push_back(
-          {Level::kOk, "python", fmt::format("{} {}", name, answer[name].get<std::string>()), ""});
+          {Level::kOk, "python", fmt::format("{} {}", name, text_of(answer, name, "present")), ""});
     } else {
       out.push_back({Level::kProblem, "python",
                      fmt::format("{} has no usable package {} ({})", python, name,
-                                 answer.value(fmt::format("{}_error", name), "not installed")),
+                                 text_of(answer, fmt::format("{}_error", name), "not installed")),
                      fix});
     }
   };
@@ -313,10 +319,11 @@ Findings check_python(const std::string& python, const std::vector<std::string>&
   if (answer.contains("connector_error")) {
     out.push_back({Level::kProblem, "python",
                    fmt::format("the connector cannot be imported: {}",
-                               answer["connector_error"].get<std::string>()),
+                               text_of(answer, "connector_error", "unknown")),
                    "install the sluice package anew"});
   }
-  for (const json& problem : answer.value("settings", json::array())) {
+  const json settings = answer.contains("settings") ? answer["settings"] : json::array();
+  for (const json& problem : settings) {
     if (problem.is_string() && !problem.get_ref<const std::string&>().empty()) {
       out.push_back({Level::kProblem, "connector", problem.get<std::string>(),
                      "correct the connector table of the topology file"});

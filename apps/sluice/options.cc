@@ -121,8 +121,11 @@ void add_other_commands(CLI::App& program, Raw& raw) {
                  "Without a file: port of the encoder; the other engine gets the next one.");
   up->add_option("--size", raw.up.size, "Without a file: size of the arena.");
   up->add_option("--python", raw.up.python, "Without a file: Python of the engines.");
-  up->add_option("engine-args", raw.up.engine_args,
-                 "Without a file, after --: more arguments for both engines.");
+  up->add_option("--engine-arg", raw.up.engine_args,
+                 "Without a file: one more argument for both engines, as "
+                 "--engine-arg=--dtype=bfloat16; repeatable.")
+      ->expected(1)
+      ->take_all();
   up->add_option("--log-dir", raw.up.log_directory, "Folder of the log files.");
   up->add_option("--ready-timeout", raw.ready_timeout, "How long each stage may take to come up.");
   up->add_option("--stop-timeout", raw.stop_timeout, "How long each process may take to stop.");
@@ -315,10 +318,10 @@ std::variant<Invocation, Answer> read_invocation(int argc, char** argv) {
                     fmt::format("{} [{}]", setting.help, setting.fallback))
         ->type_name(setting.form);
   }
+  program.fallthrough();  // before the commands are made: they inherit it
   add_data_commands(program, raw);
   add_other_commands(program, raw);
   program.require_subcommand(0, 1);
-  program.fallthrough();
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -77,12 +77,13 @@ TEST(CommandLine, EveryCommandHasHelp) {
 }
 
 TEST(CommandLine, UpTakesAFileOrAModelAndPassesTheRestOn) {
-  const auto asked = ask({"up", "--model", "m", "--port", "9000", "--ready-timeout", "90s", "--",
-                          "x", "--dtype", "bfloat16"});
+  const auto asked = ask({"up", "--model", "m", "--port", "9000", "--ready-timeout", "90s",
+                          "--engine-arg=--dtype=bfloat16", "--engine-arg", "x"});
   ASSERT_TRUE(std::holds_alternative<Invocation>(asked)) << std::get<Answer>(asked).text;
   const auto& up = std::get<UpCommand>(std::get<Invocation>(asked).command);
   EXPECT_EQ(up.model, "m");
   EXPECT_EQ(up.ready_timeout, std::chrono::seconds(90));
+  EXPECT_EQ(up.engine_args, (std::vector<std::string>{"--dtype=bfloat16", "x"}));
 }
 
 TEST(CommandLine, ConfigShowsWhatWasSaidHereForTheDaemonToo) {

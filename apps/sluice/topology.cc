@@ -243,21 +243,19 @@ Result<EngineSpec> read_engine(const toml::table& table, std::string_view path,
   return engine;
 }
 
+// The settings of sluiced, with the arena's name called `name` here.
 Status read_arena(const toml::table& values, std::string_view path, Topology& topology) {
-  toml::table rest = values;
-  if (const auto* name = rest.get("name")) {
-    if (!name->is_string())
-      return fail(Code::kInvalidArgument,
-                  fmt::format("{}:{}: arena.name must be a text", path, name->source().begin.line));
-    topology.arena_name = name->as_string()->get();
-    rest.erase("name");
+  const auto rows = app::daemon_settings_table();
+  std::vector<app::Setting> table(rows.begin(), rows.end());
+  for (app::Setting& setting : table) {
+    if (setting.name == "arena") setting.name = "name";
   }
-  auto layer = app::layer_from_table(rest, path, "arena.", app::daemon_settings_table());
+  auto layer = app::layer_from_table(values, path, "arena.", table);
   if (!layer) return std::unexpected(layer.error());
   topology.arena = std::move(*layer);
-  if (const auto arena = topology.arena.find("arena"); arena != topology.arena.end()) {
-    topology.arena_name = arena->second;
-    topology.arena.erase(arena);
+  if (const auto name = topology.arena.find("name"); name != topology.arena.end()) {
+    topology.arena_name = name->second;
+    topology.arena.erase(name);
   }
   return {};
 }

@@ -104,7 +104,7 @@ TEST(Topology, AFolderOfTheArenaReachesEveryEngine) {
 
 TEST(Topology, EveryMistakeIsRefusedNamingItsKeyAndLine) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"[arena]\n", "did you mean 'arena'"},
+      {"[arema]\n", "did you mean 'arena'"},
       {"[arena]\nsise = '1G'\n", "did you mean 'size'"},
       {"[arena]\nsize = '12Q'\n", "size"},
       {"[arena]\nname = 'a/b'\n", "arena"},

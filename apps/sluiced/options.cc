@@ -86,7 +86,8 @@ std::variant<Invocation, Answer> read_invocation(int argc, char** argv) {
     if (!setting.fallback.empty()) help += fmt::format(" [{}]", setting.fallback);
     program.add_option("--" + setting.name, values[setting.name], help)
         ->type_name(setting.form)
-        ->group("Settings");
+        ->group("Settings")
+        ->take_last();
   }
   try {
     program.parse(argc, argv);

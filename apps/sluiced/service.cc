@@ -2,12 +2,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <sluice/client.h>
 #include <sluice/version.h>
 
 #include "base/unique_fd.h"
@@ -16,6 +18,7 @@
 #include "sluiced/admin.h"
 #include "sluiced/log.h"
 #include "sluiced/watcher.h"
+#include "store/scrub.h"
 
 namespace sluice::daemon {
 namespace {
@@ -55,7 +58,12 @@ Status write_port_file(const std::string& path, std::uint16_t port) {
 class PortFile {
  public:
   explicit PortFile(std::string path) : path_(std::move(path)) {}
-  ~PortFile() { ::unlink(path_.c_str()); }
+  ~PortFile() {
+    ::unlink(path_.c_str());
+    // The daemon that leaves for good takes its folder away, and could not while this file was in it; a folder with anything
+    // else in it stays.
+    ::rmdir(path_.substr(0, path_.rfind('/')).c_str());
+  }
   PortFile(const PortFile&) = delete;
   PortFile& operator=(const PortFile&) = delete;
 
@@ -73,6 +81,22 @@ Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Lo
                       .body_bytes_max = settings.body_bytes_max,
                       .health = [&watcher] { return watcher.health(); },
                       .log = &log});
+}
+
+// Published objects of an earlier daemon stay; their bytes are checked while they are served already.
+void scrub_what_was_left(const std::string& directory, const std::stop_token& stop,
+                         const Log& log) {
+  const auto client = Client::attach(
+      {.directory = directory, .label = "sluiced scrub", .populate_bytes_max = 0});
+  if (!client) {
+    log.error(fmt::format("the objects taken over are not checked: {}", client.error().message));
+    return;
+  }
+  const auto result =
+      store::scrub(**client, stop, [&log](std::string_view key, std::string_view reason) {
+        log.error(fmt::format("{} is damaged and is removed: {}", key, reason));
+      });
+  log.info(fmt::format("checked {} objects taken over, removed {}", result.checked, result.removed));
 }
 
 }  // namespace
@@ -118,7 +142,13 @@ int run_service(Invocation invocation) {
                   admin ? fmt::format("http://{}:{}", settings.admin_host, admin->port()) : "off"));
   watcher.start(**daemon);
   if (admin) admin->start();
+  std::jthread scrubber;
+  if ((*daemon)->adopted()) {
+    scrubber = std::jthread(
+        [&](const std::stop_token& stop) { scrub_what_was_left(directory, stop, log); });
+  }
   (*daemon)->run();
+  scrubber = {};
   if (admin) admin->stop();
   watcher.stop();
   return app::kExitOk;
