@@ -185,6 +185,7 @@ Status ArenaFiles::adopt() {
 void ArenaFiles::remove() {
   ::unlink(control_path(directory_).c_str());  // first: what has no control segment is nothing
   ::unlink(socket_path(directory_).c_str());
+  ::unlink((directory_ + "/admin.port").c_str());
   for (std::uint32_t i = 0; i < segments_.size(); ++i) ::unlink(segment_path(directory_, i).c_str());
   for (std::uint32_t id = 0; id < kClientsMax; ++id) ::unlink(page_path(directory_, id).c_str());
   ::rmdir((directory_ + "/clients").c_str());

@@ -5,6 +5,7 @@
 //   <directory>/data.0 ...     the data segments
 //   <directory>/clients/N.page one page per attached client
 //   <directory>/attach.sock    where clients attach
+//   <directory>/admin.port     written by sluiced when its admin interface is on
 //
 // Invariant: an ArenaFiles exists only while this process holds the lock. What another daemon left is taken over as it
 //            is; files that cannot be read are left alone and named in the error.
