@@ -14,7 +14,6 @@ from world import World, item, request
 @pytest.mark.parametrize(
     ("role", "extra", "engine", "sentence"),
     [
-        ("ec_producer", {"on_failure": "fail"}, {}, '"on_failure" is a setting of consumers'),
         ("ec_consumer", {"soft_pin_modalities": ["video"]}, {}, "is a setting of producers"),
         ("ec_both", {"store_local_encodes": True}, {}, '"store_local_encodes" is for ec_role'),
         ("ec_consumer", {}, {"mm_processor_cache_gb": 0}, "--mm-processor-cache-gb 0"),
@@ -35,6 +34,16 @@ def test_encoder_cache_larger_than_the_arena_stops_start_up_unless_overridden(mo
         extra = {"allow_small_arena": False}
         with pytest.raises(ConfigurationError, match="allow_small_arena"):
             World(model, small.directory, "ec_consumer", extra=extra, **options)
+        World(model, small.directory, "ec_consumer", **options).close()
+
+
+def test_caches_of_all_engines_together_must_fit_the_arena(model) -> None:
+    options = {"max_num_batched_tokens": 20480, "extra": {"allow_small_arena": False}}  # 10 MiB
+    with ArenaProcess(size="16MiB") as small:
+        first = World(model, small.directory, "ec_consumer", **options)
+        with pytest.raises(ConfigurationError, match="other engines up to 10 MiB"):
+            World(model, small.directory, "ec_consumer", **options)
+        first.close()
         World(model, small.directory, "ec_consumer", **options).close()
 
 

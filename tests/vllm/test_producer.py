@@ -1,7 +1,5 @@
 """Producer: what is stored, when, and what a failure leaves behind."""
 
-import time
-
 import pytest
 import torch
 from peer import Peer
@@ -31,7 +29,7 @@ def test_full_save_queue_publishes_in_the_step_and_loses_nothing(engine, arena) 
     answer = producer.finished["1"].ec_transfer_params
     assert {entry["state"] for entry in answer.values()} == {"published"}
     assert producer.counted("save_inline") == 2
-    assert producer.counted("saves") == 2
+    producer.await_count("saves", 2)
     peer.close()
 
 
@@ -41,7 +39,7 @@ def test_one_content_is_stored_once(engine, arena) -> None:
     twice = [item("A", 4, 20), item("A", 30, 20)]
     producer.serve(request("1", twice), request("2", [item("A", 4, 20)]))
     peer.wait_present("A")
-    assert producer.counted("saves") == 1
+    producer.await_count("saves", 1)
     assert producer.worker.encoded == ["A"]
     assert producer.finished["1"].ec_transfer_params["A"]["item_indices"] == [0, 1]
     peer.close()
@@ -56,7 +54,7 @@ def test_two_producers_of_one_content_leave_one_object(engine, arena) -> None:
     for world, plan in zip((one, other), plans, strict=True):
         world.finish(plan)
     peer.wait_present("A")
-    wait_for(lambda: one.counted("saves") == 1)
+    one.await_count("saves", 1)
     second = other.counted("save_duplicates") + other.counted("save_pending_elsewhere")
     assert second == 1
     peer.close()
@@ -75,7 +73,7 @@ def test_nonfinite_feature_is_refused_and_counted(engine, arena) -> None:
     producer.worker.encode = encode
     producer.serve(request("1", [item("bad", 4, 20), item("good", 30, 20)]))
     peer.wait_present("good")
-    wait_for(lambda: producer.counted("save_nonfinite") == 1)
+    producer.await_count("save_nonfinite", 1)
     assert peer.presence("bad") == "absent"
     peer.close()
 
@@ -153,10 +151,3 @@ def test_shutdown_publishes_what_waits(engine, arena) -> None:
     producer.worker.connector.shutdown()
     assert [peer.presence(name) for name in names] == ["present"] * 4
     peer.close()
-
-
-def wait_for(condition, seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.01)

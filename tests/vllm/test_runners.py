@@ -40,7 +40,7 @@ def test_both_role_loads_what_is_there_and_stores_what_it_encodes(engine, arena,
     assert both.worker.encoded == ["new"]
     peer.wait_present("new")
     assert both.counted("loads") == 1
-    assert both.counted("saves") == 1
+    both.await_count("saves", 1)
     states = {k: v["state"] for k, v in both.finished["r"].ec_transfer_params.items()}
     assert states["there"] == "published"
     assert states["new"] in ("writing", "published")
@@ -111,7 +111,7 @@ def test_reset_of_the_encoder_cache_loads_again(engine, arena, runner) -> None:
             world.scheduler.reset_encoder_cache()
             world.worker.encoder_cache.clear()
     assert producer.counted("encodes_skipped") == 2
-    assert producer.counted("saves") == 1
+    producer.await_count("saves", 1)
     assert consumer.counted("loads") == 3
     assert consumer.worker.encoded == []
     peer.close()

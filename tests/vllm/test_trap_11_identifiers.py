@@ -97,6 +97,6 @@ def test_trap_11_one_rank_writes_a_replicated_output(engine, arena, runner) -> N
     peer = Peer(producer, arena.directory)
     producer.serve(request("1", [item("A", 4, 20)]))
     peer.wait_present("A")
-    assert producer.counted("saves") == 1
+    producer.await_count("saves", 1)
     assert producer.counted("save_duplicates") == 0
     peer.close()

@@ -6,6 +6,7 @@ EngineDied where the real one would: when a scheduled token needs a feature that
 """
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -339,6 +340,13 @@ class World:
         """A counter, summed over the processes of this engine."""
         sides = [self.connector._scheduler, *(w.connector._worker for w in self.workers)]
         return sum(side._counters.get(name) for side in sides if side is not None)
+
+    def await_count(self, name: str, value: int, seconds: float = 15.0) -> None:
+        """Waits for what a helper thread counts after the fact; it must be exactly `value`."""
+        deadline = time.monotonic() + seconds
+        while self.counted(name) < value and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert self.counted(name) == value, f"{name} is {self.counted(name)}, not {value}"
 
 
 def merge(results: list[ModelRunnerOutput]) -> ModelRunnerOutput:

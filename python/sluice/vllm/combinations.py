@@ -64,12 +64,6 @@ def _check_roles(vllm_config: "VllmConfig", settings: Settings) -> None:
             "--scheduling-policy priority: a preemption in the step that encodes an item leaves "
             'vLLM without it and ends the engine; use fcfs, or set "allow_priority_scheduling"'
         )
-    if transfer.is_encode_only and settings.on_failure == "fail":
-        # Said, not accepted in silence: a producer never falls back.
-        raise ConfigurationError(
-            'ec_connector_extra_config: "on_failure" is a setting of consumers; ec_role is '
-            f'"{transfer.ec_role}"'
-        )
     if transfer.is_ec_producer and settings.store_local_encodes:
         raise ConfigurationError(
             'ec_connector_extra_config: "store_local_encodes" is for ec_role "ec_consumer"; '
@@ -99,13 +93,14 @@ def encoder_cache_bytes(vllm_config: "VllmConfig", width: int) -> int:
     return int(vllm_config.scheduler_config.encoder_cache_size) * width * element
 
 
-def check_arena(arena_bytes: int, cache_bytes: int, settings: Settings) -> None:
-    """An engine's cache may pin as much of the arena as it holds."""
-    if cache_bytes > arena_bytes and not settings.allow_small_arena:
+def check_arena(arena_bytes: int, own_bytes: int, others_bytes: int, settings: Settings) -> None:
+    """An engine's cache may pin as much of the arena as it holds; so may those of the others."""
+    if own_bytes + others_bytes > arena_bytes and not settings.allow_small_arena:
         raise ConfigurationError(
-            f"the arena holds {_mib(arena_bytes)} and this engine's encoder cache up to "
-            f"{_mib(cache_bytes)}; enlarge the arena, lower the encoder cache, or set "
-            '"allow_small_arena" in ec_connector_extra_config'
+            f"the arena holds {_mib(arena_bytes)}, this engine's encoder cache up to "
+            f"{_mib(own_bytes)} and those of its other engines up to {_mib(others_bytes)}; enlarge "
+            'the arena, lower the encoder caches, or set "allow_small_arena" in '
+            "ec_connector_extra_config"
         )
 
 

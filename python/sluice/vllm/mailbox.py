@@ -135,11 +135,38 @@ class Roster:
         return {rank: board.counters for rank, board in self._workers.items()}
 
 
-def _parse(text: str, engine: str) -> WorkerBoard | None:
-    """A board of this engine's worker; None for anything else."""
+def cache_bytes_of_others(client: "_core.Client", engine: str) -> int:
+    """What the encoder caches of the arena's other living engines may pin, in bytes."""
+    amounts: dict[str, int] = {}
+    for entry in client.clients():
+        board = _read(entry["board"]) if entry["alive"] else None
+        if board is None or board.get("engine") == engine:
+            continue
+        record = board.get("record")
+        amount = record.get("encoder_cache_bytes") if isinstance(record, dict) else None
+        if isinstance(amount, int) and amount > 0:
+            amounts[str(board.get("engine"))] = amount
+    return sum(amounts.values())
+
+
+def _read(text: str) -> dict[str, Any] | None:
+    """Any board of a vLLM connector; None for other texts."""
     try:
         board = json.loads(text)
-        if board["sluice_vllm"] != FORMAT or board["engine"] != engine or board["side"] != "worker":
+    except ValueError:
+        return None
+    if not isinstance(board, dict) or board.get("sluice_vllm") != FORMAT:
+        return None
+    return board
+
+
+def _parse(text: str, engine: str) -> WorkerBoard | None:
+    """A board of this engine's worker; None for anything else."""
+    board = _read(text)
+    if board is None:
+        return None
+    try:
+        if board["engine"] != engine or board["side"] != "worker":
             return None
         return WorkerBoard(
             rank=int(board["rank"]),

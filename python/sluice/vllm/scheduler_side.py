@@ -14,7 +14,7 @@ from sluice.vllm.counters import Counters
 from sluice.vllm.item_table import ItemTable
 from sluice.vllm.key_template import KeyTemplate
 from sluice.vllm.loads import Loads
-from sluice.vllm.mailbox import Board, Roster
+from sluice.vllm.mailbox import Board, Roster, cache_bytes_of_others
 from sluice.vllm.media import MediaInspector
 from sluice.vllm.metadata import SluiceStepMetadata, SluiceWorkerMetadata
 from sluice.vllm.metrics import Growth, SluiceECStats
@@ -41,6 +41,7 @@ class SchedulerSide:
         self._settings = settings
         self._is_producer = transfer.is_ec_producer
         identity = identity_of(vllm_config, "scheduler")
+        self._identity = identity
         keys = KeyTemplate(vllm_config, settings)
         widths = width_rule(vllm_config.model_config)
         media = MediaInspector(vllm_config.model_config)
@@ -155,7 +156,8 @@ class SchedulerSide:
         if client is None:
             return
         arena_bytes = int(client.stats()["arena_bytes"])
-        combinations.check_arena(arena_bytes, self._cache_bytes, self._settings)
+        others = cache_bytes_of_others(client, self._identity.engine)
+        combinations.check_arena(arena_bytes, self._cache_bytes, others, self._settings)
         self._board.post()
         self._roster.refresh(client)
 

@@ -52,7 +52,8 @@ class Settings:
     revision: str = ""
     encoder: str = ""
 
-    # What happens when a feature does not come.
+    # What happens when a feature does not come. A producer has no request left to fail when its
+    # save fails: it answers `absent`, and who reads the answer decides.
     on_failure: Literal["fallback", "fail"] = "fallback"
     wait_with_media_s: float = 2.0
     wait_without_media_s: float = 10.0
@@ -64,6 +65,7 @@ class Settings:
     scan_nonfinite: bool = False
     store_local_encodes: bool = False  # a consumer stores what it had to encode itself
     reserve_timeout_s: float = 0.05  # spent inside the engine's step when the arena is full
+    publish_timeout_s: float = 10.0  # for the daemon's answer, beside the engine's thread
     write_timeout_s: float = 60.0
     save_queue_items_max: int = 256
 
@@ -175,6 +177,7 @@ _CHECKS = {
     "scan_nonfinite": _flag,
     "store_local_encodes": _flag,
     "reserve_timeout_s": _seconds,
+    "publish_timeout_s": _seconds,
     "write_timeout_s": _seconds,
     "save_queue_items_max": _count,
     "pinned_share_max": _share,

@@ -97,7 +97,7 @@ class WorkerProducer:
                 self._counters.add("save_nonfinite")
                 self._failed(save.identifier, "nonfinite", "a value is not finite")
                 return
-            outcome = save.writer.publish()
+            outcome = save.writer.publish(self._settings.publish_timeout_s)
         except _core.Error as error:
             self._failed(save.identifier, error.code, str(error))
         except Exception as error:
