@@ -20,7 +20,7 @@ from engines import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
 SLUICE = ROOT / "build" / "release" / "apps" / "sluice" / "sluice"
-READY_S = 420.0
+READY_S = 960.0  # `sluice up` gives up before and says why
 STOP_S = 60.0
 
 

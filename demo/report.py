@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 COLUMNS = (
-    ("case", -24),
+    ("case", -27),
     ("tower", 6),
     ("no tower", 9),
     ("encodes", 8),
@@ -22,12 +22,15 @@ COLUMNS = (
     ("coloc.", 8),
 )
 LEGEND = """\
-tower, no tower   answer of that prefill+decode engine equal to the colocated engine's: tokens, and
-logprobs to 5 digits encodes           features the encoder computed and published     skipped
-items it did not encode: the arena had them loads             features mapped from the arena by the
-engines   local    items they had to encode themselves dupl.             puts of what another writer
-had published       B        payload bytes encode .. coloc.  milliseconds until each engine's answer
-P+D      prefill+decode, with a vision tower"""
+tower, no tower   is the answer of that prefill+decode engine equal to the colocated engine's:
+                  every token, and every logprob to 5 digits
+encodes           features that the encoder computed and published
+skipped           items that the encoder did not encode, because the arena had their feature
+loads             features that the two prefill+decode engines mapped from the arena
+local             items that they had to encode by themselves
+dupl.             features that were put although another writer had published them
+B stored, loaded  payload bytes
+encode .. coloc.  milliseconds until the answer (P+D: prefill+decode, with a vision tower)"""
 
 
 @dataclass

@@ -25,7 +25,7 @@ def planted() -> tuple[int, str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=560,
+        timeout=1100,
         env=dict(os.environ),
         check=False,
     )

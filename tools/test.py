@@ -97,7 +97,7 @@ TIERS = [
     python("python", "the Python package", 300, "tests/python"),
     python("vllm", "the connector against vLLM's scheduler and runners", 600, "tests/vllm"),
     python("interop", "objects exchanged with a Mooncake store", 300, "tests/interop"),
-    python("demo", "planted faults, which the demo must notice", 600, "demo/test_plant.py"),
+    python("demo", "planted faults, which the demo must notice", 1200, "demo/test_plant.py"),
     python("e2e", "real engines", 1500, "tests/e2e"),
 ]
 
