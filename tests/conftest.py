@@ -29,7 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def package_of(build: Path) -> Path | None:
     """The folder to import `sluice` from, or None for the installed package."""
     folder = build / "python"
-    return folder if any((folder / "sluice").glob("_core*.so")) else None
+    built = (folder / "sluice" / "__init__.py").exists() and any(
+        (folder / "sluice").glob("_core*.so")
+    )
+    return folder if built else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

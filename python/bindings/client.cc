@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "convert.h"
 #include "lease.h"
+#include "no_gil.h"
 #include "raise.h"
 #include "seeing.h"
 #include "source_bytes.h"
@@ -55,7 +56,7 @@ ClientHandle attach(std::string arena, std::string directory, std::string label,
                               .grant_ahead_bytes = grant_ahead_bytes};
   Result<std::unique_ptr<Client>> client;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     client = Client::attach(options);
   }
   return {value_of(std::move(client)), options.verify};
@@ -80,7 +81,7 @@ nb::list lookup_many(const ClientHandle& self, nb::handle sequence) {
   if (keys.size() <= kLookupsWithGil) {
     reading(self).lookup(keys, out);
   } else {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     reading(self).lookup(keys, out);
   }
   return to_words(out);
@@ -112,7 +113,7 @@ nb::list wait(const ClientHandle& self, nb::handle sequence, double timeout) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(
         std::chrono::nanoseconds(deadline > start ? deadline - start : 0));
     {
-      const nb::gil_scoped_release release;
+      const NoGil no_gil;
       presences = self.client->wait(keys, std::min(left, kWaitSlice));
     }
     const auto out = value_of(std::move(presences));
@@ -162,7 +163,7 @@ nb::str put(ClientHandle& self, const ObjectKey& key, nb::handle tensors, nb::ha
   const PutOptions options = to_options(timeout, checksums, soft_pin, hard_pin);
   Result<PutOutcome> outcome;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     outcome = self.client->put(key, inputs.tensors, converted, options);
   }
   return to_str(to_text(value_of(std::move(outcome))));
@@ -190,7 +191,7 @@ std::optional<WriterHandle> reserve(ClientHandle& self, const ObjectKey& key, nb
   options.write_timeout = to_timeout(write_timeout, "write_timeout");
   Result<Writer> writer;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     writer = self.client->reserve(key, named, converted, options);
   }
   auto opened = value_of(std::move(writer));
@@ -203,7 +204,7 @@ template <class Request>
 auto request(const Request& send) {
   decltype(send()) result;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     result = send();
   }
   return value_of(std::move(result));
@@ -290,10 +291,11 @@ void bind_seeing(nb::class_<ClientHandle>& type) {
   type.def(
           "list",
           [](const ClientHandle& self, std::string_view prefix, std::size_t limit) {
+            const Client& client = reading(self);
             std::vector<ObjectInfo> objects;
             {
-              const nb::gil_scoped_release release;
-              objects = self.client->list(prefix, limit == 0 ? SIZE_MAX : limit);
+              const NoGil no_gil;
+              objects = client.list(prefix, limit == 0 ? SIZE_MAX : limit);
             }
             return to_list(objects);
           },
@@ -318,7 +320,7 @@ void bind_client(nb::module_& module) {
                    [](const ClientHandle& self) { return to_str(self.client->directory()); })
       .def("close",
            [](ClientHandle& self) {
-             const nb::gil_scoped_release release;
+             const NoGil no_gil;
              self.client->close();
            })
       .def(
@@ -331,7 +333,7 @@ void bind_client(nb::module_& module) {
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__exit__",
            [](ClientHandle& self, nb::args) {
-             const nb::gil_scoped_release release;
+             const NoGil no_gil;
              self.client->close();
            })
       .def("__repr__", [](const ClientHandle& self) {

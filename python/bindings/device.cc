@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include "convert.h"
+#include "no_gil.h"
 #include "raise.h"
 
 #ifdef SLUICE_WITH_CUDA
@@ -13,7 +14,7 @@ namespace {
 void synchronise(DeviceHandle& self, std::uintptr_t stream) {
   Status status;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     status = self.device->synchronise({reinterpret_cast<void*>(stream)});
   }
   value_of(std::move(status));
@@ -22,7 +23,7 @@ void synchronise(DeviceHandle& self, std::uintptr_t stream) {
 void wait(CopyInFlight& self) {
   Status status;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     status = self.completion.wait();
   }
   value_of(std::move(status));

@@ -103,9 +103,9 @@ void bind_key(nb::module_& module) {
             return nb::isinstance<ObjectKey>(other) && self == nb::cast<const ObjectKey&>(other);
           },
           nb::arg("other").none())
-      .def("__reduce__", [](const ObjectKey& self) {
-        return nb::make_tuple(nb::type<ObjectKey>().attr("parse"),
-                              nb::make_tuple(to_str(self.text())));
+      .def("__getstate__", [](const ObjectKey& self) { return to_str(self.text()); })
+      .def("__setstate__", [](ObjectKey& self, std::string_view text) {
+        new (&self) ObjectKey(value_of(ObjectKey::parse(text)));
       });
 }
 

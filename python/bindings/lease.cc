@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "convert.h"
 #include "device.h"
+#include "no_gil.h"
 #include "raise.h"
 
 namespace sluice::python {
@@ -46,7 +47,7 @@ nb::bytes read(const LeaseHandle& self, std::uint64_t offset, std::uint64_t byte
   const Pinned::Hold hold(self.memory);  // keeps the lease while the GIL is away
   Status status;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     status = lease.read(offset, to);
   }
   value_of(std::move(status));
@@ -58,7 +59,7 @@ CopyInFlight copy_to(const LeaseHandle& self, std::optional<std::string_view> na
   auto view = view_of(memory_of(self), name, true);
   Result<Completion> started;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     started = device.device->copy_in({address}, {view->data(), view->bytes()},
                                      {reinterpret_cast<void*>(stream)});
   }
@@ -160,7 +161,7 @@ Status verify_lease(const std::shared_ptr<LeaseMemory>& memory, Verify mode) {
   const Lease& lease = memory->lease();
   if (mode == Verify::kNever || (mode == Verify::kOnce && lease.verified())) return {};
   const Pinned::Hold hold(memory);
-  const nb::gil_scoped_release release;
+  const NoGil no_gil;
   return lease.verify(mode);
 }
 

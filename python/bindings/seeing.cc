@@ -1,5 +1,7 @@
 #include "seeing.h"
 
+#include <algorithm>
+
 #include "convert.h"
 
 namespace sluice::python {
@@ -91,7 +93,8 @@ nb::dict to_dict(const ArenaStats& stats) {
   out["index_bytes"] = stats.index_bytes;
   out["record_bytes"] = stats.record_bytes;
   nb::dict kinds;
-  for (std::size_t kind = 0; kind < stats.kinds.size(); ++kind) {
+  const std::size_t known = static_cast<std::size_t>(ObjectKind::kKvPage) + 1;
+  for (std::size_t kind = 0; kind < std::min(known, stats.kinds.size()); ++kind) {
     kinds[to_str(name(static_cast<ObjectKind>(kind)))] = to_dict(stats.kinds[kind]);
   }
   out["kinds"] = kinds;

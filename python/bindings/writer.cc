@@ -9,6 +9,7 @@
 #include "base/checksum.h"
 #include "convert.h"
 #include "device.h"
+#include "no_gil.h"
 #include "raise.h"
 #include "source_bytes.h"
 
@@ -52,7 +53,7 @@ std::shared_ptr<View> WriterHandle::view(std::optional<std::string_view> name) {
   if (mapping_ == nullptr) {
     Result<std::shared_ptr<SecondMapping>> mapping;
     {
-      const nb::gil_scoped_release release;
+      const NoGil no_gil;
       mapping = SecondMapping::of(writer_.bytes());
     }
     mapping_ = value_of(std::move(mapping));
@@ -64,7 +65,7 @@ std::shared_ptr<View> WriterHandle::view(std::optional<std::string_view> name) {
 void WriterHandle::write(std::optional<std::string_view> name, nb::handle source) {
   const std::span<std::byte> to = data(name);
   const SourceBytes from(source, to.size(), name.value_or("tensor"));
-  const nb::gil_scoped_release release;
+  const NoGil no_gil;
   copy_bytes(to, from.bytes());
 }
 
@@ -73,7 +74,7 @@ void WriterHandle::copy_from(std::optional<std::string_view> name, Device& devic
   const std::span<std::byte> to = data(name);
   Result<Completion> started;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     started = device.copy_out(to, {address}, {reinterpret_cast<void*>(stream)});
   }
   copies_.push_back(value_of(std::move(started)));
@@ -99,7 +100,7 @@ PutOutcome WriterHandle::publish(std::optional<std::chrono::milliseconds> timeou
   Parts parts = take();
   Result<PutOutcome> outcome;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     if (Status copied = parts.stop_writing(); copied) {
       outcome = parts.writer.publish(timeout);
     } else {
@@ -115,7 +116,7 @@ void WriterHandle::abandon() {
   Parts parts = take();
   Status status;
   {
-    const nb::gil_scoped_release release;
+    const NoGil no_gil;
     static_cast<void>(parts.stop_writing());  // a failed copy has ended as well
     status = parts.writer.abandon();
   }

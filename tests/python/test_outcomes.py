@@ -71,19 +71,17 @@ def test_full_arena_of_held_objects_is_out_of_space(client: sluice.Client) -> No
     client.put("photo", torch.zeros(8 << 20, dtype=torch.uint8))
 
 
-def test_hard_pin_survives_pressure_until_unpinned(client: sluice.Client) -> None:
-    def press(name: str) -> None:
-        for turn in range(20):
-            client.put(f"{name}-{turn}", torch.zeros(8 << 20, dtype=torch.uint8))
-
-    client.put("pinned", torch.ones(1000), pin="hard")
-    client.put("loose", torch.ones(1000))
-    press("first")
-    assert client.lookup_many(["pinned", "loose"]) == ["present", "absent"]
-    assert [one["hard_pinned"] for one in client.list(sluice.ObjectKey.from_text("pinned").text)]
-    client.unpin("pinned")
-    press("second")
-    assert client.lookup("pinned") == "absent"
+def test_hard_pin_keeps_an_object_until_it_is_unpinned(client: sluice.Client) -> None:
+    big = torch.ones(24 << 20, dtype=torch.uint8)  # two fit into the arena, three do not
+    client.put("first", big, pin="hard")
+    client.put("second", big, pin="hard")
+    with pytest.raises(sluice.OutOfSpace):
+        client.put("third", big, timeout=0.2)
+    assert client.lookup_many(["first", "second"]) == ["present", "present"]
+    assert all(shown["hard_pinned"] for shown in client.list())
+    client.unpin("first")
+    assert client.put("third", big) == "published"
+    assert client.lookup_many(["first", "second"]) == ["absent", "present"]
 
 
 def test_soft_pin_is_listed_until_its_end(client: sluice.Client) -> None:
