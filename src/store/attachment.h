@@ -29,6 +29,7 @@
 #include "store/control.h"
 #include "store/fork_guard.h"
 #include "store/lease_slots.h"
+#include "store/populated.h"
 #include "store/probe.h"
 #include "store/request_ring.h"
 #include "tensor/bundle.h"
@@ -99,6 +100,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
                              Instant deadline);
   void abandon(const Grant& grant) noexcept;
   std::span<std::byte> writable(const Grant& grant) const noexcept;
+  // Before a large copy into memory that the populating thread may not have reached yet.
+  void map_in(const Grant& grant) noexcept;
 
   Status post(std::string_view text);
 
@@ -137,6 +140,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   PageView page_view_;
   std::vector<UniqueFd> segment_fds_;
   std::vector<arena::Mapping> segments_;
+  std::vector<PopulatedWindows> populated_;  // by segment
 
   std::mutex private_mutex_;  // making a private mapping
   std::vector<arena::Mapping> private_segments_;

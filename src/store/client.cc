@@ -189,6 +189,7 @@ Result<PutOutcome> Client::put(const ObjectKey& key, std::span<const TensorInput
   const auto grant = (*a)->take_grant(plan->extent_bytes(), deadline, deadline_after(start, options.write_timeout));
   if (!grant) return std::unexpected(grant.error());
 
+  (*a)->map_in(*grant);
   const std::span<std::byte> object = (*a)->writable(*grant).first(plan->bundle.object_bytes);
   tensor::write_headers(plan->bundle, object);
   std::vector<std::uint64_t> digests(plan->checksums ? chunk_count(object.size()) : 0);
@@ -234,6 +235,7 @@ Result<Writer> Client::reserve(const ObjectKey& key, std::span<const NamedTensor
                            .segment = answer->segment,
                            .offset = answer->offset,
                            .bytes = answer->extent_bytes};
+  (*a)->map_in(grant);
   Writer writer;
   writer.tensors_ = plan->bundle.tensors;
   tensor::write_headers(plan->bundle, (*a)->writable(grant).first(plan->bundle.object_bytes));
