@@ -57,7 +57,10 @@ Grant grant_of(const Answered& a) noexcept {
 }  // namespace
 
 Result<Answered> Attachment::call(Instant deadline, const std::function<void(Submission&)>& fill) {
-  if (auto there = ensure_daemon(); !there) return std::unexpected(there.error());
+  // Without a daemon the request stands in the ring until one has come, or the deadline.
+  if (auto there = ensure_daemon(); !there && there.error().code != Code::kUnavailable) {
+    return std::unexpected(there.error());
+  }
   const auto number = ring_->submit(deadline, fill);
   if (!number) return std::unexpected(number.error());
   ring_doorbell();

@@ -102,6 +102,7 @@ struct PageHeader {
   std::array<char, 64> label;                    // zero-terminated
   alignas(64) std::atomic<std::uint32_t> detached;  // 1: no lease, no write left; the page may go
   std::atomic<std::uint32_t> leases_high;        // lease words at and above this index were never used
+  std::atomic<std::uint32_t> joined;             // 1: the client has mapped this page; until then it may have given up
   alignas(64) std::atomic<std::uint32_t> answers;   // raised by the daemon after answers; what the client sleeps on
   alignas(64) std::atomic<std::uint32_t> sleepers;  // threads of the client that sleep on `answers`
   alignas(64) std::atomic<std::uint64_t> board;     // {posts:32 | bytes:32}; the half in use is posts % 2

@@ -31,6 +31,11 @@ constexpr std::uint64_t kGreetingNs = 2000 * kNsPerMs;
 constexpr std::uint64_t kTouchStepBytes = 32u << 20;
 constexpr std::uint64_t kSerialMax = (std::uint64_t{1} << 24) - 1;
 
+constexpr std::string_view kNoDescriptors =
+    "the daemon has no descriptor left for another client: raise its limit of open files (ulimit -n)";
+// Sockets and deaths are looked at this often, however many requests there are.
+constexpr std::uint64_t kLookNs = kNsPerMs;
+
 void drain_eventfd(int fd) noexcept {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(fd, &count, sizeof(count));
@@ -78,6 +83,7 @@ Status DaemonLoop::start() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   doorbell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   control_event_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!epoll_ || !doorbell_ || !control_event_) {
     return fail(Code::kIo, fmt::format("cannot make event descriptors: {}", std::strerror(errno)));
   }
@@ -111,10 +117,15 @@ Status DaemonLoop::adopt_clients() {
     if (entry.state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(ClientState::kAttached)) continue;
     const auto pid = static_cast<pid_t>(entry.pid.load(std::memory_order_relaxed));
     const std::uint64_t start_time = entry.start_time.load(std::memory_order_relaxed);
-    UniqueFd pidfd = open_pidfd(pid);
-    if (!pidfd || !is_alive(pid, start_time)) {
+    auto [life, pidfd] = watch_process(pid, start_time);
+    if (life == Life::kEnded) {
       dead.push_back(id);
       continue;
+    }
+    if (life == Life::kUnknown) {
+      return fail(Code::kIo, fmt::format("cannot learn whether client {} (pid {}) lives: {}; raise the limit of open files "
+                                         "(ulimit -n), or stop that process",
+                                         id, pid, std::strerror(errno)));
     }
     const std::string path = page_path(files_.directory(), id);
     auto fd = arena::open_segment(path, layout.bytes, arena::Access::kReadWrite);
@@ -138,6 +149,7 @@ Status DaemonLoop::adopt_clients() {
 }
 
 void DaemonLoop::run() {
+  Instant look_at = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     const Instant t = now();
     heartbeat_.store(t, std::memory_order_relaxed);
@@ -146,7 +158,10 @@ void DaemonLoop::run() {
       store_->set_draining(true);
       if (store_->open_reservations() == 0 || t >= drain_until) break;
     }
-    if (!turn()) sleep(t);
+    if (!turn() || t >= look_at) {
+      sleep(t);
+      look_at = t + kLookNs;
+    }
   }
   store_->flush();
   control_.header().daemon_pid.store(0, std::memory_order_release);
@@ -193,8 +208,12 @@ void DaemonLoop::sleep(Instant t) {
       case Tag::kGreeting: greet(static_cast<int>(number)); break;
       case Tag::kDeath: gone(number, "died"); break;
       case Tag::kSocket:
-        // A reason to look, no more: the pidfd decides.
-        if (const auto c = clients_.find(number); c != clients_.end()) c->second.socket.reset();
+        // A reason to look, no more: the pidfd decides. Only a client that never mapped its page has surely given up.
+        if (const auto c = clients_.find(number); c != clients_.end()) {
+          const PageView page(c->second.page.data(), control_.index_slots());
+          c->second.socket.reset();
+          if (page.header().joined.load(std::memory_order_seq_cst) == 0) gone(number, "gave up while it attached");
+        }
         break;
     }
   }
@@ -205,14 +224,29 @@ void DaemonLoop::accept_all() {
   for (;;) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-      if (errno == EMFILE || errno == ENFILE) log(LogLevel::kError, "out of descriptors: a client could not attach");
-      return;
+      if ((errno != EMFILE && errno != ENFILE) || !spare_ || !refuse_without_descriptors()) return;
+      continue;
     }
     if (greetings_.size() >= kClientsMax) continue;  // closed at once; the client sees the connection end
     const int fd = socket.get();
     if (!watch(fd, tag(Tag::kGreeting, static_cast<std::uint32_t>(fd)))) continue;
     greetings_.emplace(fd, Greeting{.socket = std::move(socket), .deadline = now() + kGreetingNs});
   }
+}
+
+// With the descriptor that is kept for this: a connection that stays in the queue would wake the loop for ever.
+bool DaemonLoop::refuse_without_descriptors() {
+  spare_.reset();
+  bool refused = false;
+  if (const UniqueFd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
+    [[maybe_unused]] const auto request = receive_frame(socket.get(), sizeof(AttachRequest), now() + kNsPerMs);
+    const AttachReply reply = refuse(Code::kLimit, kNoDescriptors);
+    [[maybe_unused]] const auto sent = send_frame(socket.get(), std::as_bytes(std::span(&reply, 1)));
+    log(LogLevel::kError, kNoDescriptors);
+    refused = true;
+  }
+  spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return refused;
 }
 
 void DaemonLoop::greet(int fd) {
@@ -247,7 +281,14 @@ void DaemonLoop::greet(int fd) {
   if (page && send_frame(socket.get(), bytes, fds)) {
     epoll_event event{.events = EPOLLRDHUP, .data = {.u64 = tag(Tag::kSocket, id)}};
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &event) == 0) client.socket = std::move(socket);
+    return;
   }
+  if (!page) {
+    reply = refuse(Code::kLimit, kNoDescriptors);
+    [[maybe_unused]] const auto sent = send_frame(socket.get(), std::as_bytes(std::span(&reply, 1)));
+  }
+  const PageView mapped(client.page.data(), control_.index_slots());
+  if (mapped.header().joined.load(std::memory_order_seq_cst) == 0) gone(id, "could not be answered");
 }
 
 AttachReply DaemonLoop::attach(const AttachRequest& request, const Peer& peer, std::uint32_t* id) {
@@ -276,8 +317,9 @@ AttachReply DaemonLoop::attach_new(const AttachRequest& request, const Peer& pee
   const std::uint64_t serial = header.next_client_serial.fetch_add(1, std::memory_order_relaxed);
   if (serial > kSerialMax) return refuse(Code::kLimit, "this arena has served its last client: remove it and start anew");
   UniqueFd pidfd = open_pidfd(peer.pid);
-  const std::uint64_t start_time = start_time_of(peer.pid);
+  const std::uint64_t start_time = pidfd ? start_time_of(peer.pid) : 0;
   if (!pidfd || start_time == 0) {
+    if (errno == EMFILE || errno == ENFILE) return refuse(Code::kLimit, kNoDescriptors);
     return refuse(Code::kPermission, fmt::format("process {} cannot be watched (another pid namespace?)", peer.pid));
   }
 

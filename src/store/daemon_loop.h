@@ -57,6 +57,7 @@ class DaemonLoop {
   bool turn();            // serves what is there; false when there was nothing
   void sleep(Instant t);  // until something happens
   void accept_all();
+  bool refuse_without_descriptors();
   void greet(int socket);
   AttachReply attach(const AttachRequest& request, const Peer& peer, std::uint32_t* id);
   AttachReply attach_new(const AttachRequest& request, const Peer& peer, std::uint32_t* id);
@@ -72,6 +73,7 @@ class DaemonLoop {
   ControlView control_;
   std::unique_ptr<ObjectStore> store_;
   UniqueFd epoll_, listener_, doorbell_, control_event_;
+  UniqueFd spare_;  // given up to accept and refuse a client when no other descriptor is left
   std::map<std::uint32_t, Connected> clients_;
   std::map<int, Greeting> greetings_;  // by socket
 

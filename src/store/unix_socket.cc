@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ Code code_for(int error) noexcept {
     case ENOENT:
     case ECONNREFUSED:
     case ECONNRESET:
+    case EAGAIN:  // nobody accepts: its queue of connections is full
     case EPIPE: return Code::kUnavailable;
     default: return Code::kIo;
   }
@@ -66,6 +68,10 @@ Result<UniqueFd> connect_to(const std::string& path) {
   if (!address) return std::unexpected(address.error());
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return failed("cannot make a socket for", path);
+  const timeval wait{.tv_sec = 1, .tv_usec = 0};
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0) {
+    return failed("cannot set a time limit for", path);
+  }
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return failed("cannot connect to", path);
   }

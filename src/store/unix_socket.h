@@ -31,7 +31,7 @@ struct Frame {
 
 // Binds and listens; a left-over socket file is replaced (the caller holds the arena's lock). Non-blocking.
 Result<UniqueFd> listen_at(const std::string& path, mode_t mode);
-// kUnavailable when nobody listens.
+// kUnavailable when nobody listens, or nobody has accepted within a second.
 Result<UniqueFd> connect_to(const std::string& path);
 // The process at the other end, from the kernel.
 Result<Peer> peer_of(int socket);
