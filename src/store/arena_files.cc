@@ -88,7 +88,9 @@ Result<ArenaFiles> ArenaFiles::open(const DaemonOptions& options) {
   if (auto made = make_directory(files.directory_ + "/clients", options.directory_mode); !made) {
     return std::unexpected(made.error());
   }
-  auto status = ::access(control_path(files.directory_).c_str(), F_OK) == 0 ? files.adopt() : files.create(options);
+  const bool there = ::access(control_path(files.directory_).c_str(), F_OK) == 0;
+  auto status = there ? files.adopt() : files.create(options);
+  if (!status && !there) files.remove_data();
   if (!status) return std::unexpected(status.error());
   return files;
 }
@@ -125,10 +127,7 @@ Status ArenaFiles::create(const DaemonOptions& options) {
     const std::string path = segment_path(directory_, i);
     ::unlink(path.c_str());  // of a creation that never completed: there was no control segment
     auto fd = arena::create_segment(path, (*sizes)[i], 0600);
-    if (!fd) {
-      for (std::uint32_t k = 0; k < i; ++k) ::unlink(segment_path(directory_, k).c_str());
-      return std::unexpected(fd.error());
-    }
+    if (!fd) return std::unexpected(fd.error());
     segments_.push_back(std::move(*fd));
   }
   KILL_POINT("create.between_files");
@@ -180,6 +179,13 @@ Status ArenaFiles::adopt() {
   control_read_only_ = std::move(*read_only);
   adopted_ = true;
   return {};
+}
+
+// What a creation that failed has made: its memory is free again at once.
+void ArenaFiles::remove_data() {
+  ::unlink((control_path(directory_) + ".new").c_str());
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) ::unlink(segment_path(directory_, i).c_str());
+  segments_.clear();
 }
 
 void ArenaFiles::remove() {

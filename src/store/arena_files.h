@@ -50,6 +50,7 @@ class ArenaFiles {
   Status lock();
   Status create(const DaemonOptions& options);
   Status adopt();
+  void remove_data();
 
   std::string directory_;
   UniqueFd lock_;
