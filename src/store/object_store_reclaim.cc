@@ -46,7 +46,7 @@ void ObjectStore::release_slot(std::uint32_t slot, SlotState next) {
   KILL_POINT("release.before_word");
   s.word.store(pack(SlotWord{keyed ? next : SlotState::kEmpty, generation}), std::memory_order_seq_cst);
   KILL_POINT("release.after_word");
-  if (const Record* record = control_.record(info)) {
+  if (const Record* record = keyed ? control_.record(info) : nullptr) {
     prefixes_.release(record->prefix);
     records_.free(info.granule, info.granules);
   }

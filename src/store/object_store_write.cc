@@ -49,14 +49,10 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
   if (over_limit) return Reply{.answer = Answer::kTooMany};
 
   const Hash128 hash = keyed ? hash_of(request.key) : Hash128{};
-  std::optional<std::uint32_t> slot;
   if (keyed) {
     make_room_for_one(request.id().size(), now);
-    slot = free_index_slot(hash);
-    if (!slot) return Reply{.answer = Answer::kIndexFull};
-  } else {
-    if (free_grants_.empty()) return Reply{.answer = Answer::kTooMany};
-    slot = free_grants_.back();
+  } else if (free_grants_.empty()) {
+    return Reply{.answer = Answer::kTooMany};
   }
 
   const auto extent = allocate(*bytes, now);
@@ -69,7 +65,10 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
     waiters_.push_back({.client = id, .request = request});
     return std::nullopt;
   }
-  if (keyed && !make_record(*slot, request)) {
+  // Only now: making room for the extent may have emptied the slots before the one that was free until then, and a key
+  // behind an empty slot is never found.
+  const std::optional<std::uint32_t> slot = keyed ? free_index_slot(hash) : free_grants_.back();
+  if (!slot || (keyed && !make_record(*slot, request))) {
     extents_.free(*extent);
     return Reply{.answer = Answer::kIndexFull};
   }
