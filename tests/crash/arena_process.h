@@ -51,7 +51,7 @@ class ArenaProcess {
     daemon_ = Child([&] {
       if (before) before();
       auto daemon = store::Daemon::open(options_);
-      REQUIRE(daemon.has_value(), "%s", daemon.error().message.c_str());
+      REQUIRE(daemon.has_value(), "{}", daemon.error().message);
       (*daemon)->run();
       return 0;
     });
@@ -67,7 +67,7 @@ class ArenaProcess {
     options.attach_timeout = kPatience;
     options.populate_bytes_max = 0;
     auto client = Client::attach(options);
-    REQUIRE(client.has_value(), "%s", client.error().message.c_str());
+    REQUIRE(client.has_value(), "{}", client.error().message);
     return std::move(*client);
   }
 
