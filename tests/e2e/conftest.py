@@ -15,8 +15,8 @@ sys.path[:0] = [str(BUILD / "python"), str(ROOT / "demo"), str(ROOT / "tests" / 
 runpy.run_path(str(ROOT / "demo" / "support" / "sitecustomize.py"))  # torchvision's operators
 
 if TYPE_CHECKING:
-    from arena_process import ArenaProcess
     from deployment_fixture import Deployment
+    from stage import Stage
 
 
 @pytest.fixture(scope="session")
@@ -29,19 +29,21 @@ def model() -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def arena() -> Iterator["ArenaProcess"]:
+@pytest.fixture(scope="session")
+def stage() -> Iterator["Stage"]:
+    from stage import Stage
+
+    with Stage() as only:
+        yield only
+
+
+@pytest.fixture
+def deployment(model: Path, stage: "Stage") -> "Deployment":
+    """An encoder, a prefill+decode engine with a vision tower, and one without; shared by tests."""
     from arena_process import ArenaProcess
-
-    with ArenaProcess("256MiB") as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def deployment(model: Path, arena: "ArenaProcess") -> Iterator["Deployment"]:
-    """An encoder, a prefill+decode engine with a vision tower, and one without."""
     from counts import LOGS
     from deployment_fixture import Deployment
 
-    with Deployment(model, arena, LOGS / "engines") as running:
-        yield running
+    return stage.show(
+        "deployment", lambda: Deployment(model, ArenaProcess("256MiB"), LOGS / "engines")
+    )

@@ -28,7 +28,7 @@ class Unshared(Photograph):
 
 
 class Deployment:
-    """`encoder`, `prefill` (with a tower) and `blind` (without one). A context manager."""
+    """`encoder`, `prefill` (with a tower) and `blind` (without one). Owns the arena, too."""
 
     def __init__(self, model: Path, arena: ArenaProcess, logs: Path, **extra: Any) -> None:
         self.arena = arena
@@ -49,6 +49,7 @@ class Deployment:
         except BaseException:
             for engine in self.engines:
                 engine.kill()
+            self.arena.close()
             raise
         return self
 
@@ -58,9 +59,12 @@ class Deployment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with ThreadPoolExecutor() as pool:
-            for done in [pool.submit(engine.stop) for engine in self.engines]:
-                done.result()
+        try:
+            with ThreadPoolExecutor() as pool:
+                for done in [pool.submit(engine.stop) for engine in self.engines]:
+                    done.result()
+        finally:
+            self.arena.close()
 
     def encode(self, picture: Photograph) -> dict[str, Any]:
         """The encoder's answer for one picture: its entry of `ec_transfer_params`."""

@@ -53,6 +53,7 @@ class EngineProcess:
         self.http = Engine(options.name, f"http://127.0.0.1:{self.port}", model="m")
         log_folder.mkdir(parents=True, exist_ok=True)
         self._log = log_folder / f"{options.name}.log"
+        self._log.unlink(missing_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 

@@ -1,6 +1,5 @@
 """An arena much smaller than the engines' caches: what is reported present can be read, always."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,20 +7,22 @@ from arena_process import ArenaProcess
 from counts import LOGS, count
 from deployment_fixture import Deployment, ask, reference
 from pictures import picture
+from stage import Stage
 
 pytestmark = pytest.mark.engine
 PICTURES = count(60, full=200)
 ROUNDS = count(2, full=5)
 
 
-@pytest.fixture(scope="module")
-def small(model: Path) -> Iterator[Deployment]:
+@pytest.fixture
+def small(model: Path, stage: Stage) -> Deployment:
     """1 MiB holds 30 features of 32 KiB; the encoder's own cache holds them all."""
-    with (
-        ArenaProcess("1MiB") as arena,
-        Deployment(model, arena, LOGS / "engines-small", allow_small_arena=True) as running,
-    ):
-        yield running
+    return stage.show(
+        "small",
+        lambda: Deployment(
+            model, ArenaProcess("1MiB"), LOGS / "engines-small", allow_small_arena=True
+        ),
+    )
 
 
 def test_what_is_reported_can_be_read_although_the_arena_forgets(small: Deployment) -> None:
