@@ -93,6 +93,26 @@ def client(daemon: "ArenaDaemon") -> Iterator["sluice.Client"]:
         yield connected
 
 
+@pytest.fixture(scope="session")
+def shared_daemon(sluiced: Path) -> Iterator["ArenaDaemon"]:
+    """One daemon for all tests that need nothing but a place to put things."""
+    from arena_daemon import ArenaDaemon
+
+    with ArenaDaemon(sluiced) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def shared_client(shared_daemon: "ArenaDaemon") -> Iterator["sluice.Client"]:
+    """A client of `shared_daemon`, whose arena is empty before and after the test."""
+    import sluice
+
+    with sluice.connect(directory=shared_daemon.directory, timeout=10) as connected:
+        yield connected
+        for one in connected.list():
+            connected.remove(one["key"])
+
+
 @pytest.fixture
 def seed() -> int:
     """A fresh seed, printed by a test that fails; SLUICE_TEST_SEED repeats one."""

@@ -143,8 +143,8 @@ class Client:
         with. No copy.
 
         The object stays in the arena while the tensor lives. The tensor lies in this process's
-        private view: a write to it is seen by this process only, and is gone when the last tensor
-        of this get is.
+        private view: a write to it is seen by this process only, for no longer than the tensor
+        lives.
 
         as_: 'torch' or 'numpy' (bfloat16 and float8 in numpy need the package ml_dtypes). name:
         which tensor of a bundle; may be left out when there is one. verify: instead of the

@@ -73,7 +73,10 @@ class Reservation(Mapping[str, T], Generic[T]):
         return self._outcome
 
     def abandon(self) -> None:
-        """Gives the key and its memory back. Has no effect after the end."""
+        """Gives the key and its memory back, without waiting for the daemon to have heard of it.
+
+        Has no effect after the end.
+        """
         self._tensors.clear()
         self._writer.abandon()
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 import pytest
 import sluice
-from arena_daemon import ArenaDaemon
+from arena_daemon import ArenaDaemon, until
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -77,7 +77,12 @@ class Store(RuleBasedStateMachine):
             assert reservation.publish() == "published"
             self.published[name] = array
         else:
-            reservation.abandon()
+            self.abandon(name, reservation)
+
+    def abandon(self, name: str, reservation: sluice.Reservation[Any]) -> None:
+        """The daemon is told, and nobody waits for its answer."""
+        reservation.abandon()
+        until(lambda: self.clients["first"].lookup(name) == "absent", "the reservation ends")
 
     @rule(who=WHO, name=NAMES, keep=st.booleans())
     def get(self, who: str, name: str, keep: bool) -> None:
@@ -120,8 +125,8 @@ class Store(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.held.clear()
-        for reservation, _ in self.writing.values():
-            reservation.abandon()
+        for name, (reservation, _) in self.writing.items():
+            self.abandon(name, reservation)
         for name in self.published:
             self.clients["first"].remove(name)
 

@@ -167,16 +167,16 @@ REFUSED: dict[str, tuple[Callable[[sluice.Client], object], type[sluice.Error], 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_bad_input_is_refused_with_its_reason(client: sluice.Client, name: str) -> None:
+def test_bad_input_is_refused_with_its_reason(shared_client: sluice.Client, name: str) -> None:
     call, kind, message = REFUSED[name]
-    client.put("good", GOOD)
+    shared_client.put("good", GOOD)
     with pytest.raises(kind, match=message) as caught:
-        call(client)
+        call(shared_client)
     assert caught.value.code
-    assert [one["key"] for one in client.list()] == [sluice.ObjectKey.from_text("good").text]
-    assert client.lookup("k") == "absent"
-    assert client.put("next", GOOD) == "published"
-    assert torch.equal(client.get("next"), GOOD)
+    assert [one["key"] for one in shared_client.list()] == [sluice.ObjectKey.from_text("good").text]
+    assert shared_client.lookup("k") == "absent"
+    assert shared_client.put("next", GOOD) == "published"
+    assert torch.equal(shared_client.get("next"), GOOD)
 
 
 USES: dict[str, Callable[[sluice.Client], Any]] = {

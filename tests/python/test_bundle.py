@@ -28,9 +28,9 @@ ATTRIBUTES: dict[str, "AttributeInput"] = {
 
 
 @pytest.fixture
-def bundle(client: sluice.Client) -> sluice.Bundle[torch.Tensor]:
-    client.put("photo", TENSORS, attributes=ATTRIBUTES)
-    return client.get_bundle("photo")
+def bundle(shared_client: sluice.Client) -> sluice.Bundle[torch.Tensor]:
+    shared_client.put("photo", TENSORS, attributes=ATTRIBUTES)
+    return shared_client.get_bundle("photo")
 
 
 def test_all_tensors_come_back_in_their_order(bundle: sluice.Bundle[torch.Tensor]) -> None:
@@ -56,14 +56,14 @@ def test_attributes_come_back_as_text_and_lists(bundle: sluice.Bundle[torch.Tens
     }
 
 
-def test_one_tensor_of_several_is_got_by_name(client: sluice.Client) -> None:
-    client.put("photo", TENSORS)
-    assert torch.equal(client.get("photo", name="mask"), TENSORS["mask"])
-    assert client.get("photo", name="deepstack.0", as_="numpy").tolist() == list(range(7))
+def test_one_tensor_of_several_is_got_by_name(shared_client: sluice.Client) -> None:
+    shared_client.put("photo", TENSORS)
+    assert torch.equal(shared_client.get("photo", name="mask"), TENSORS["mask"])
+    assert shared_client.get("photo", name="deepstack.0", as_="numpy").tolist() == list(range(7))
     with pytest.raises(sluice.InvalidArgument, match=r"3 tensors; name one of 'hidden'"):
-        client.get("photo")
+        shared_client.get("photo")
     with pytest.raises(sluice.InvalidArgument, match=r"no tensor 'other'; it holds 'hidden'"):
-        client.get("photo", name="other")
+        shared_client.get("photo", name="other")
 
 
 def test_closing_keeps_tensors_that_were_taken(bundle: sluice.Bundle[torch.Tensor]) -> None:
@@ -82,22 +82,22 @@ def test_repr_names_tensors(bundle: sluice.Bundle[torch.Tensor]) -> None:
     assert "7 attributes" in repr(bundle)
 
 
-def test_numpy_bundle(client: sluice.Client) -> None:
-    client.put("photo", {"a": TENSORS["mask"], "b": TENSORS["deepstack.0"]})
-    with client.get_bundle("photo", as_="numpy") as bundle:
+def test_numpy_bundle(shared_client: sluice.Client) -> None:
+    shared_client.put("photo", {"a": TENSORS["mask"], "b": TENSORS["deepstack.0"]})
+    with shared_client.get_bundle("photo", as_="numpy") as bundle:
         assert bundle["a"].tolist() == [True, False]
         assert bundle.nbytes > 2 * 304
 
 
 def test_descriptor_is_adopted_while_the_giver_holds_on(
-    client: sluice.Client, bundle: sluice.Bundle[torch.Tensor]
+    shared_client: sluice.Client, bundle: sluice.Bundle[torch.Tensor]
 ) -> None:
     descriptor = pickle.loads(pickle.dumps(bundle.descriptor))  # noqa: S301 - our own bytes
     assert descriptor == bundle.descriptor
-    client.remove("photo")
-    lease = client.core.adopt(descriptor)
+    shared_client.remove("photo")
+    lease = shared_client.core.adopt(descriptor)
     assert lease.attributes["modality"] == "image"
     assert torch.equal(as_tensor(lease.array("mask")), TENSORS["mask"])
     wrong = type(descriptor)(*descriptor.to_tuple()[:-1], descriptor.object_bytes + 1)
     with pytest.raises(sluice.InvalidArgument):
-        client.core.adopt(wrong)
+        shared_client.core.adopt(wrong)

@@ -52,11 +52,11 @@ def raw(tensor: torch.Tensor) -> bytes:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", TORCH_DTYPES, ids=str)
 def test_torch_tensor_comes_back_as_it_went(
-    client: sluice.Client, dtype: torch.dtype, shape: tuple[int, ...], seed: int
+    shared_client: sluice.Client, dtype: torch.dtype, shape: tuple[int, ...], seed: int
 ) -> None:
     tensor = random_tensor(dtype, shape, seed)
-    assert client.put("tensor", tensor) == "published"
-    back = client.get("tensor")
+    assert shared_client.put("tensor", tensor) == "published"
+    back = shared_client.get("tensor")
     assert (back.dtype, tuple(back.shape), back.device.type) == (dtype, shape, "cpu")
     assert back.is_contiguous()
     assert raw(back) == raw(tensor)
@@ -65,24 +65,26 @@ def test_torch_tensor_comes_back_as_it_went(
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_numpy_array_comes_back_as_it_went(
-    client: sluice.Client, dtype: str, shape: tuple[int, ...], seed: int
+    shared_client: sluice.Client, dtype: str, shape: tuple[int, ...], seed: int
 ) -> None:
     size = math.prod(shape) * numpy.dtype(dtype).itemsize
     array = numpy.frombuffer(random_bytes(size, dtype, seed), dtype=dtype).reshape(shape)
-    client.put("array", array)
-    back = client.get("array", as_="numpy")
+    shared_client.put("array", array)
+    back = shared_client.get("array", as_="numpy")
     assert (back.dtype, back.shape) == (array.dtype, shape)
     assert back.flags.c_contiguous
     assert back.tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_torch_and_numpy_read_each_other(client: sluice.Client, dtype: str, seed: int) -> None:
+def test_torch_and_numpy_read_each_other(
+    shared_client: sluice.Client, dtype: str, seed: int
+) -> None:
     array = numpy.frombuffer(random_bytes(480, dtype, seed), dtype=dtype)
-    client.put("array", array)
-    assert raw(client.get("array")) == array.tobytes()
-    client.put("tensor", torch.from_numpy(array.copy()))
-    assert client.get("tensor", as_="numpy").tobytes() == array.tobytes()
+    shared_client.put("array", array)
+    assert raw(shared_client.get("array")) == array.tobytes()
+    shared_client.put("tensor", torch.from_numpy(array.copy()))
+    assert shared_client.get("tensor", as_="numpy").tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -95,22 +97,22 @@ def test_torch_and_numpy_read_each_other(client: sluice.Client, dtype: str, seed
     ids=str,
 )
 def test_dtypes_that_numpy_lacks_are_had_from_ml_dtypes_or_refused_by_name(
-    client: sluice.Client, dtype: torch.dtype, name: str, seed: int
+    shared_client: sluice.Client, dtype: torch.dtype, name: str, seed: int
 ) -> None:
     tensor = random_tensor(dtype, (3, 4), seed)
-    client.put("tensor", tensor)
+    shared_client.put("tensor", tensor)
     if importlib.util.find_spec("ml_dtypes") is None:
         with pytest.raises(sluice.Unsupported, match=rf"{name}.*ml_dtypes.*as_='torch'"):
-            client.get("tensor", as_="numpy")
+            shared_client.get("tensor", as_="numpy")
     else:
-        back = client.get("tensor", as_="numpy")
+        back = shared_client.get("tensor", as_="numpy")
         assert back.dtype.name in {name, f"{name}fn"}
         assert back.tobytes() == raw(tensor)
-        client.put("again", back)
-        assert raw(client.get("again")) == raw(tensor)
+        shared_client.put("again", back)
+        assert raw(shared_client.get("again")) == raw(tensor)
 
 
-def test_tensors_that_are_not_contiguous_are_put_as_they_look(client: sluice.Client) -> None:
+def test_tensors_that_are_not_contiguous_are_put_as_they_look(shared_client: sluice.Client) -> None:
     base = torch.arange(24, dtype=torch.int32).reshape(4, 6)
     for name, view in {
         "transposed": base.T,
@@ -118,31 +120,33 @@ def test_tensors_that_are_not_contiguous_are_put_as_they_look(client: sluice.Cli
         "expanded": base[:, :1].expand(4, 5),
         "offset": base[2:],
     }.items():
-        client.put(name, view)
-        assert torch.equal(client.get(name), view), name
+        shared_client.put(name, view)
+        assert torch.equal(shared_client.get(name), view), name
     array = numpy.arange(24, dtype=numpy.int16).reshape(4, 6)
     for name, part in {
         "fortran": numpy.asfortranarray(array),
         "reversed": array[::-1, ::-1],
         "column": array[:, 1],
     }.items():
-        client.put(name, part)
-        assert numpy.array_equal(client.get(name, as_="numpy"), part), name
+        shared_client.put(name, part)
+        assert numpy.array_equal(shared_client.get(name, as_="numpy"), part), name
 
 
-def test_foreign_byte_order_and_negative_bit_keep_their_values(client: sluice.Client) -> None:
+def test_foreign_byte_order_and_negative_bit_keep_their_values(
+    shared_client: sluice.Client,
+) -> None:
     big = numpy.arange(5, dtype=">i4")
-    client.put("big", big)
-    assert numpy.array_equal(client.get("big", as_="numpy"), [0, 1, 2, 3, 4])
+    shared_client.put("big", big)
+    assert numpy.array_equal(shared_client.get("big", as_="numpy"), [0, 1, 2, 3, 4])
     negative = torch.imag(torch.complex(torch.zeros(3), torch.ones(3)).conj())
     assert negative.is_neg()
-    client.put("negative", negative)
-    assert client.get("negative").tolist() == [-1, -1, -1]
+    shared_client.put("negative", negative)
+    assert shared_client.get("negative").tolist() == [-1, -1, -1]
 
 
-def test_tensor_that_needs_a_gradient_is_put_by_value(client: sluice.Client) -> None:
+def test_tensor_that_needs_a_gradient_is_put_by_value(shared_client: sluice.Client) -> None:
     tensor = torch.ones(4, requires_grad=True)
-    client.put("leaf", tensor)
-    back = client.get("leaf")
+    shared_client.put("leaf", tensor)
+    back = shared_client.get("leaf")
     assert torch.equal(back, tensor.detach())
     assert not back.requires_grad

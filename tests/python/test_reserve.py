@@ -41,7 +41,7 @@ def test_exception_abandons(client: sluice.Client) -> None:
 
     with pytest.raises(RuntimeError, match="encoder"):
         encode()
-    assert client.wait("photo", timeout=0) == ["absent"]
+    until(lambda: client.lookup("photo") == "absent", "the daemon hears of the end")
     assert reservation.outcome is None
     with reserved(client, "photo") as again:
         again.tensor.fill_(2)
