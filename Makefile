@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 export SLUICE_TORCH_INDEX
 PYTHON := .venv/bin/python
 
-.PHONY: help setup build demo test bench check sanitize fuzz soak model clean
+.PHONY: help setup build build-all demo test bench check sanitize fuzz soak model clean
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -19,16 +19,19 @@ setup: ## packages and .venv only
 	@tools/setup_python.sh
 
 build: setup ## sluiced, sluice, the client library and the Python package
+	@tools/build.sh release sluiced sluice sluice_python
+
+build-all: setup
 	@tools/build.sh release
 
 demo: build ## two model kinds, four real engines each, photographs; ends with a table
 	@PYTHONPATH=build/release/python:demo/support $(PYTHON) demo/run.py $(DEMO_ARGS)
 
-test: build ## everything that must pass; closes with a count
+test: build-all ## everything that must pass; closes with a count
 	@tools/setup_system.sh model
 	@$(PYTHON) tools/test.py $(TEST_ARGS)
 
-bench: build ## the numbers of README.md, each beside its bar
+bench: build-all ## the numbers of README.md, each beside its bar
 	@PYTHONPATH=build/release/python:demo/support $(PYTHON) bench/run.py $(BENCH_ARGS)
 
 check: build ## format, clang-tidy, include direction, environment reads, ruff, mypy
@@ -41,9 +44,9 @@ fuzz: setup ## libFuzzer, 20 seconds a target (FUZZ_SECONDS=...)
 	@tools/setup_system.sh fuzz
 	@fuzz/run.sh $${FUZZ_SECONDS:-20}
 
-soak: build ## the long tests at full counts (about two hours)
-	@tools/setup_system.sh model
-	@SLUICE_SOAK=1 $(PYTHON) tools/test.py $(TEST_ARGS)
+soak: build-all ## the crash and engine tests at full counts; writes docs/soak.md (hours)
+	@$(PYTHON) tools/soak.py $(SOAK_ARGS)
+	@SLUICE_SOAK=1 $(PYTHON) tools/test.py e2e
 
 model: ## the protocol's model, checked exhaustively with spin
 	@tools/setup_system.sh model build

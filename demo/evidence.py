@@ -113,6 +113,8 @@ class Ledger:
 
     def finish(self) -> list[str]:
         """Every count that came after its turn was compared."""
+        if gone := self.gone():
+            return [f"{name}: its processes ended" for name in gone]
         return differences(self.expected, minus(self._quiet(), self.start))
 
     def _quiet(self) -> Counts:
@@ -129,6 +131,10 @@ class Ledger:
     def seen(self) -> Counts:
         return minus(events(read_counters(self.client, self.engines)), self.start)
 
+    def gone(self) -> list[str]:
+        """Engines that had counted something and have no process any more."""
+        return sorted(self.start.keys() - read_counters(self.client, self.engines).keys())
+
     def settle(self, caused: Counts) -> tuple[Counts, list[str]]:
         """Adds what a turn must have caused; answers what it did cause, and every difference of the
         sums.
@@ -139,6 +145,8 @@ class Ledger:
         while True:
             now = self.seen()
             wrong = differences(self.expected, now)
+            if gone := self.gone():
+                return {}, [f"{name}: its processes ended" for name in gone]
             if not wrong or time.monotonic() > deadline:
                 break
             time.sleep(POLL_S)

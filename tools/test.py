@@ -1,8 +1,8 @@
 """`make test`: every tier in turn, and one closing line `N passed, N failed` that sums them.
 
 `test.py NAME...` runs only the named tiers; `test.py --list` names them. Logs and JUnit files:
-build/test/. SLUICE_SOAK=1 in the environment (`make soak`) makes the long tests run at full counts,
-with ten times the time. A tier that ends without a result, leaves a process behind or passes its
+build/test/. SLUICE_SOAK=1 in the environment makes long tests run at full counts, with ten times the time.
+A tier that ends without a result, leaves a process behind or passes its
 time limit counts as failed.
 """
 
@@ -22,7 +22,6 @@ OUT = ROOT / "build" / "test"
 BUILD = ROOT / "build" / "release"
 # The built package, and what lets torchvision load beside a CPU build of torch (demo/support).
 PYTHON_PATH = f"{BUILD / 'python'}:{ROOT / 'demo' / 'support'}"
-SOAK_PREFIX = "soak: "  # a long test prints one such line: what it did, and how often
 Command = list[str | Path]
 
 
@@ -46,7 +45,6 @@ class Count:
     failed: int = 0
     skipped: int = 0
     names: list[str] = field(default_factory=list)  # of what failed
-    soaked: list[str] = field(default_factory=list)  # what the long tests said of their counts
 
     def fail(self, name: str) -> None:
         self.failed += 1
@@ -57,7 +55,6 @@ class Count:
         self.failed += other.failed
         self.skipped += other.skipped
         self.names += other.names
-        self.soaked += other.soaked
 
     def __str__(self) -> str:
         text = f"{self.passed} passed, {self.failed} failed"
@@ -75,7 +72,7 @@ def pytest(*folders: str) -> Callable[[Path], Command]:
     def command(junit: Path) -> Command:
         return [
             *(sys.executable, "-m", "pytest", "--durations=10", "-p", "no:cacheprovider"),
-            *("-o", "junit_logging=system-out", f"--junitxml={junit}"),
+            f"--junitxml={junit}",
             *(ROOT / folder for folder in folders),
         ]
 
@@ -95,6 +92,7 @@ TIERS = [
     Tier("model", "the protocol's model, small cases", model, 300, junit=False),
     python("tools", "the checks, and the demo's own parts", 300, "tools", "demo/test_demo.py"),
     python("python", "the Python package", 300, "tests/python"),
+    python("cli", "the programs: files, mistakes, sluice up, doctor", 600, "tests/cli"),
     python("vllm", "the connector against vLLM's scheduler and runners", 600, "tests/vllm"),
     python("interop", "objects exchanged with a Mooncake store", 300, "tests/interop"),
     python("demo", "planted faults, which the demo must notice", 1200, "demo/test_plant.py"),
@@ -114,9 +112,6 @@ def count_junit(file: Path) -> Count:
             count.skipped += 1
         else:
             count.passed += 1
-        for output in case.iter("system-out"):
-            lines = (output.text or "").splitlines()
-            count.soaked += [line.strip() for line in lines if line.startswith(SOAK_PREFIX)]
     return count
 
 
@@ -158,19 +153,6 @@ def run(tier: Tier, soak: bool) -> Count:
     return count
 
 
-def write_soak(total: Count, seconds: float) -> None:
-    """Keeps the result of a run at full counts."""
-    lines = [
-        "# The last run at full counts",
-        "",
-        f"`make soak`, {seconds / 60:.0f} minutes on {os.cpu_count()} processors: {total}.",
-        "",
-        *(f"* {line.removeprefix(SOAK_PREFIX)}" for line in total.soaked),
-        *(f"* FAILED {name}" for name in total.names),
-    ]
-    (ROOT / "docs" / "soak.md").write_text("\n".join(lines) + "\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", metavar="TIER", help="only these tiers")
@@ -193,8 +175,6 @@ def main() -> int:
             total.add(run(tier, soak))
     seconds = time.monotonic() - begin
     print(f"== all of it: {seconds:.0f} s")
-    if soak and not options.names:
-        write_soak(total, seconds)
     for name in total.names:
         print(f"FAILED {name}")
     print(total)
