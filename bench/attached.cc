@@ -35,6 +35,8 @@ void hold(const Options& o) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "hold") hold(options);
-  else die("no such command");
+  if (options.command == "hold")
+    hold(options);
+  else
+    die("no such command");
 }

@@ -52,13 +52,15 @@ BARS: dict[str, Bar] = {
 }
 
 
-def table(figures: Mapping[str, float], notes: Mapping[str, str]) -> str:
-    """Every number with its bar beside it. `notes`: more to say about a number."""
+def table(figures: Mapping[str, float], notes: Mapping[str, str], *, judged: bool = True) -> str:
+    """Every number with its bar beside it, and whether it is met. `notes`: more about a number."""
     lines = [f"{'number':31}{'figure':>10} {'unit':<3}{'bar':>9}  {'':5} meaning"]
     for name, bar in BARS.items():
         figure = figures.get(name)
         shown = "missing" if figure is None else f"{figure:.4g}"
-        verdict = "" if figure is None else "pass" if bar.met(figure) else "MISS"
+        verdict = ""
+        if judged and figure is not None:
+            verdict = "pass" if bar.met(figure) else "MISS"
         meaning = bar.meaning + (f" ({notes[name]})" if name in notes else "")
         lines.append(f"{name:31}{shown:>10} {bar.unit:<3}{bar.text():>9}  {verdict:5} {meaning}")
     return "\n".join(lines)

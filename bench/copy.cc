@@ -14,10 +14,12 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::size_t kBuffers = 9;          // odd, so that pairs and triples rotate over all of them
-constexpr std::size_t kOpenBaselines = 4;    // extents of the baseline that wait before they are given back
-constexpr std::uint64_t kPutNumbers = 1u << 20;       // numbers of objects that measured puts make
-constexpr std::uint64_t kBaselineNumbers = 1u << 21;  // of reservations that the baseline copies into
+constexpr std::size_t kBuffers = 9;  // odd, so that pairs and triples rotate over all of them
+constexpr std::size_t kOpenBaselines =
+    4;  // extents of the baseline that wait before they are given back
+constexpr std::uint64_t kPutNumbers = 1u << 20;  // numbers of objects that measured puts make
+constexpr std::uint64_t kBaselineNumbers = 1u
+                                           << 21;  // of reservations that the baseline copies into
 
 void fill(const Options& o) {
   const auto client = attach(o);
@@ -62,7 +64,8 @@ void measure_put(const Options& o) {
     const Instant start = now();
     const auto done = client->put(key, std::span(&input, 1), {}, options);
     const Instant end = now();
-    if (!done || *done != PutOutcome::kPublished) die("put: " + (done ? "duplicate" : done.error().message));
+    if (!done || *done != PutOutcome::kPublished)
+      die("put: " + (done ? "duplicate" : done.error().message));
     return static_cast<double>(end - start);
   };
   for (std::uint64_t i = 0; i < o.count + 2; ++i) {
@@ -77,8 +80,12 @@ void measure_put(const Options& o) {
           copy_ns = static_cast<double>(now() - start);
           break;
         }
-        case 1: plain_ns = timed_put(false); break;
-        default: put_ns = timed_put(true); break;
+        case 1:
+          plain_ns = timed_put(false);
+          break;
+        default:
+          put_ns = timed_put(true);
+          break;
       }
     }
     if (i < 2) continue;
@@ -157,10 +164,16 @@ void measure_verified(const Options& o) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "fill") fill(options);
-  else if (options.command == "put") measure_put(options);
-  else if (options.command == "read") measure_read_passes(options);
-  else if (options.command == "write") measure_write_passes(options);
-  else if (options.command == "verified") measure_verified(options);
-  else die("no such command");
+  if (options.command == "fill")
+    fill(options);
+  else if (options.command == "put")
+    measure_put(options);
+  else if (options.command == "read")
+    measure_read_passes(options);
+  else if (options.command == "write")
+    measure_write_passes(options);
+  else if (options.command == "verified")
+    measure_verified(options);
+  else
+    die("no such command");
 }

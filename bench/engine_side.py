@@ -167,14 +167,17 @@ def published(client: _core.Client, identifier: str) -> Any:
     """Where the feature lies, once its save has ended; checked against every digest, as the
     consumer's scheduler does before it promises anything.
     """
-    (info,) = [one for one in client.list("") if one["key"].endswith(identifier)] or [None]
     deadline = time.monotonic() + WAIT_S
-    while info is None or info["presence"] != "present":
+    keys: list[str] = []
+    while not keys:
         if time.monotonic() > deadline:
             raise SystemExit(f"the feature {identifier} was not published")
         time.sleep(0.001)
-        (info,) = [one for one in client.list("") if one["key"].endswith(identifier)] or [None]
-    with client.get(_core.ObjectKey.parse(info["key"])) as lease:
+        keys = [one["key"] for one in client.list("") if one["key"].endswith(identifier)]
+    key = _core.ObjectKey.parse(keys[0])
+    if client.wait([key], WAIT_S) != ["present"]:
+        raise SystemExit(f"the feature {identifier} was not published")
+    with client.get(key) as lease:
         return lease.descriptor.to_tuple()
 
 

@@ -37,7 +37,7 @@ void measure_latency(const Options& o) {
 struct Round {
   std::atomic<std::uint64_t> number{0};  // raised by the parent: go
   std::atomic<std::uint64_t> start_ns{0}, end_ns{0};
-  std::atomic<std::uint32_t> readers{0};  // bit 0: the first, bit 1: the second
+  std::atomic<std::uint32_t> readers{0};             // bit 0: the first, bit 1: the second
   std::array<std::atomic<std::uint64_t>, 2> done{};  // the round that this reader has finished
   std::array<std::atomic<std::uint64_t>, 2> gets{}, took_ns{};
 };
@@ -115,8 +115,12 @@ void measure_scaling(const Options& o) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "fill") fill(options);
-  else if (options.command == "latency") measure_latency(options);
-  else if (options.command == "scaling") measure_scaling(options);
-  else die("no such command");
+  if (options.command == "fill")
+    fill(options);
+  else if (options.command == "latency")
+    measure_latency(options);
+  else if (options.command == "scaling")
+    measure_scaling(options);
+  else
+    die("no such command");
 }

@@ -55,7 +55,8 @@ void measure_overhead(const Options& o) {
   const auto client = attach(o);
   const ArenaStats stats = client->stats();
   if (stats.objects != o.objects) die("the arena does not hold what it should");
-  Series index("index_bytes", "B"), records("record_bytes", "B"), control("control_segment_bytes", "B");
+  Series index("index_bytes", "B"), records("record_bytes", "B"),
+      control("control_segment_bytes", "B");
   index.add(static_cast<double>(stats.index_bytes));
   records.add(static_cast<double>(stats.record_bytes));
   control.add(static_cast<double>(std::filesystem::file_size(o.directory + "/control")));
@@ -68,8 +69,12 @@ void measure_overhead(const Options& o) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "fill") fill(options);
-  else if (options.command == "measure") measure(options);
-  else if (options.command == "overhead") measure_overhead(options);
-  else die("no such command");
+  if (options.command == "fill")
+    fill(options);
+  else if (options.command == "measure")
+    measure(options);
+  else if (options.command == "overhead")
+    measure_overhead(options);
+  else
+    die("no such command");
 }

@@ -1,8 +1,8 @@
-"""Mooncake Store over TCP, one 16 MiB operation a line. Runs with the interpreter it is installed for.
+"""Mooncake Store over TCP, one operation a line.
 
-    mooncake_side.py owner METADATA_URL MASTER LOCAL BYTES    holds the segment until its input ends
-    mooncake_side.py client METADATA_URL MASTER LOCAL BYTES   lines of `put N` and `get N`; answers in
-                                                              nanoseconds
+mooncake_side.py owner METADATA_URL MASTER LOCAL BYTES    holds the segment until its input ends
+mooncake_side.py client METADATA_URL MASTER LOCAL BYTES   takes lines of `put N` and `get N`, and
+                                                          answers in nanoseconds
 
 Buffers are registered and used without a copy, as Mooncake recommends; an object is the 304-byte
 header of a tensor object and its payload.

@@ -73,9 +73,7 @@ class Native:
             self._program(daemon, "get", "fill", objects=8, bytes=7 << 20)
             latency = self._program(daemon, "get", "latency", count=plan.gets)
             rounds = self._program(daemon, "get", "scaling", objects=8, count=plan.get_rounds)
-        self._results.put(
-            "get_us_p50", statistics.median(latency["get_ns"]) / NS_PER_US, latency
-        )
+        self._results.put("get_us_p50", statistics.median(latency["get_ns"]) / NS_PER_US, latency)
         self._results.put(
             "clients_scaling", pair_ratio(rounds["two_readers"], rounds["one_reader"]), rounds
         )
@@ -119,9 +117,7 @@ class Native:
             statistics.median(samples[f"ns_per_key_{middle}"]),
             {f"ns_per_key_{middle}": samples[f"ns_per_key_{middle}"]},
         )
-        self._results.put(
-            "lookup_scaling", pair_ratio(medians[large], medians[small]), samples
-        )
+        self._results.put("lookup_scaling", pair_ratio(medians[large], medians[small]), samples)
         index, records = overhead["index_bytes"][0], overhead["record_bytes"][0]
         self._results.put(
             "overhead_bytes_per_object",
@@ -134,9 +130,7 @@ class Native:
         plan = self._plan
         with Daemon(self._build, plan.utilisation_arena) as daemon:
             samples = self._program(daemon, "utilisation", "churn", count=plan.utilisation_rounds)
-        self._results.put(
-            "arena_utilisation", statistics.median(samples["payload_share"]), samples
-        )
+        self._results.put("arena_utilisation", statistics.median(samples["payload_share"]), samples)
 
     def idle(self, log: Path) -> None:
         with Daemon(self._build, "256MiB") as daemon:

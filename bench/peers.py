@@ -1,4 +1,4 @@
-"""Other systems on the same machine, in turns with Sluice: Mooncake Store over TCP, safetensors files.
+"""Other systems on the same machine, in turns with Sluice: Mooncake Store over TCP, and files.
 
 Each runs in processes and an environment of its own, from the interpreter of this one.
 """
@@ -62,7 +62,7 @@ def measure(build: Path, plan: Plan, native: Native, results: Results, folder: P
 def _report(results: Results, puts: Series, gets: Series) -> None:
     def pair(name: str, of: Series, peer: str, ours: str) -> None:
         figure = pair_ratio(of[peer], of[ours])
-        rates = [BYTES_16M / (statistics.median(of[side]) / 1e9) / (1 << 20) for side in (ours, peer)]
+        rates = [16 / (statistics.median(of[side]) / 1e9) for side in (ours, peer)]
         note = f"{rates[0]:.0f} to {rates[1]:.0f} MiB/s"
         results.put(name, figure, {ours: of[ours], peer: of[peer]}, note)
 
@@ -105,8 +105,10 @@ def mooncake(folder: Path) -> Iterator[LineProcess]:
         )
 
     def side(role: str, port: int) -> LineProcess:
-        program = [sys.executable, HERE / "mooncake_side.py", role, url, master]
-        return LineProcess([*program, f"127.0.0.1:{port}", str(BYTES_16M)], log, environment)
+        where = (url, master, f"127.0.0.1:{port}")
+        program = HERE / "mooncake_side.py"
+        command: list[str | Path] = [sys.executable, program, role, *where, str(BYTES_16M)]
+        return LineProcess(command, log, environment)
 
     try:
         _wait_until_ready(process, rpc, url, log)
@@ -132,9 +134,7 @@ def _free_ports(count: int) -> list[int]:
             each.close()
 
 
-def _wait_until_ready(
-    process: subprocess.Popen[bytes], port: int, url: str, log: Path
-) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, url: str, log: Path) -> None:
     deadline = time.monotonic() + START_S
     while not (_accepts(port) and _answers(url)):
         if process.poll() is not None or time.monotonic() > deadline:

@@ -87,7 +87,8 @@ ObjectKey key_of(std::uint64_t number) {
                             .id = "0"}),
            "key");
   // As long as a content digest.
-  return must(first.with_id(fmt::format("{:016x}{:048x}", number * 0x9E3779B97F4A7C15u, number)), "key");
+  return must(first.with_id(fmt::format("{:016x}{:048x}", number * 0x9E3779B97F4A7C15u, number)),
+              "key");
 }
 
 TensorInput tensor_over(std::span<const std::byte> data) {
@@ -99,11 +100,13 @@ TensorInput tensor_over(std::span<const std::byte> data) {
 void put(Client& client, std::uint64_t number, std::span<const std::byte> data,
          const PutOptions& options) {
   const TensorInput input = tensor_over(data);
-  const PutOutcome outcome = must(client.put(key_of(number), std::span(&input, 1), {}, options), "put");
+  const PutOutcome outcome =
+      must(client.put(key_of(number), std::span(&input, 1), {}, options), "put");
   if (outcome != PutOutcome::kPublished) die(fmt::format("object {} was there already", number));
 }
 
-RotatingBuffers::RotatingBuffers(std::size_t count, std::size_t bytes) : count_(count), bytes_(bytes) {
+RotatingBuffers::RotatingBuffers(std::size_t count, std::size_t bytes)
+    : count_(count), bytes_(bytes) {
   void* const at = ::mmap(nullptr, count * bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED) die("no memory for buffers");
@@ -113,7 +116,9 @@ RotatingBuffers::RotatingBuffers(std::size_t count, std::size_t bytes) : count_(
   for (auto& word : words) word = random();
 }
 
-RotatingBuffers::~RotatingBuffers() { ::munmap(memory_, count_ * bytes_); }
+RotatingBuffers::~RotatingBuffers() {
+  ::munmap(memory_, count_ * bytes_);
+}
 
 std::span<std::byte> RotatingBuffers::next() noexcept {
   return {memory_ + turn_++ % count_ * bytes_, bytes_};
@@ -122,7 +127,8 @@ std::span<std::byte> RotatingBuffers::next() noexcept {
 void wait_until_mapped(std::uint64_t bytes) {
   const Instant give_up = now() + kMapWaitNs;
   while (mapped_shared_bytes() < bytes) {
-    if (now() > give_up) die(fmt::format("{} bytes of the arena were not mapped in in time", bytes));
+    if (now() > give_up)
+      die(fmt::format("{} bytes of the arena were not mapped in in time", bytes));
     const timespec pause{.tv_sec = 0, .tv_nsec = kNsPerMs};
     ::nanosleep(&pause, nullptr);
   }

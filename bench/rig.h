@@ -26,10 +26,10 @@ namespace sluice::bench {
 
 struct Options {
   std::string command;
-  std::string directory;         // the arena's folder
-  std::uint64_t objects = 0;     // objects in the arena
-  std::uint64_t bytes = 0;       // payload of one object
-  std::uint64_t count = 0;       // samples
+  std::string directory;      // the arena's folder
+  std::uint64_t objects = 0;  // objects in the arena
+  std::uint64_t bytes = 0;    // payload of one object
+  std::uint64_t count = 0;    // samples
   std::uint64_t seed = 1;
 };
 

@@ -51,10 +51,10 @@ def main() -> int:
             "engine": partial(packages.measure_engine, build, plan, results),
         }
         chosen = {name: groups[name] for name in arguments.only or groups}
-        # One after the other, so that nothing disturbs a figure; a quick run has no figures to disturb.
+        # One after the other, so that nothing disturbs a figure; a quick run has none to disturb.
         failures = _measure(chosen, workers=4 if arguments.quick else 1)
     _write(arguments.out, results, before)
-    print(bars.table(results.figures, results.notes))
+    print(bars.table(results.figures, results.notes, judged=not arguments.quick))
     missed = [name for name, value in results.figures.items() if not bars.BARS[name].met(value)]
     if arguments.quick:
         print("\nA quick run: it shows that everything can be measured; the figures mean nothing.")

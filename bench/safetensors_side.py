@@ -1,6 +1,6 @@
 """safetensors files in the default temporary folder, one a line: `put N`; answers in nanoseconds.
 
-    safetensors_side.py BYTES
+safetensors_side.py BYTES
 """
 
 import sys

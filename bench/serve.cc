@@ -36,7 +36,8 @@ void serve(const Options& o) {
     const Instant start = now();
     if (what == "put") {
       const auto done = client->put(key, std::span(&input, 1));
-      if (!done || *done != PutOutcome::kPublished) die("put: " + (done ? "duplicate" : done.error().message));
+      if (!done || *done != PutOutcome::kPublished)
+        die("put: " + (done ? "duplicate" : done.error().message));
     } else if (what == "get") {
       Lease lease = must(client->acquire(key), "acquire");
       if (lease.verified()) die("the object was verified before");
@@ -58,6 +59,8 @@ void serve(const Options& o) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "lines") serve(options);
-  else die("no such command");
+  if (options.command == "lines")
+    serve(options);
+  else
+    die("no such command");
 }

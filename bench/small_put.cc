@@ -73,7 +73,10 @@ void measure(const Options& o, bool polls) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "poll") measure(options, true);
-  else if (options.command == "wait") measure(options, false);
-  else die("no such command");
+  if (options.command == "poll")
+    measure(options, true);
+  else if (options.command == "wait")
+    measure(options, false);
+  else
+    die("no such command");
 }

@@ -25,11 +25,13 @@ void churn(const Options& o) {
   std::mt19937_64 random(o.seed);
   std::vector<Held> held;
   std::uint64_t payload = 0, number = 0;
-  const PutOptions pinned{.timeout = std::chrono::milliseconds(0), .checksums = false, .hard_pin = true};
+  const PutOptions pinned{
+      .timeout = std::chrono::milliseconds(0), .checksums = false, .hard_pin = true};
   // Reserved and published without writing: only the places matter.
   const auto put_one = [&](std::uint64_t bytes) {
-    const NamedTensorSpec spec{.name = "tensor",
-                               .spec = {.dtype = DType::kU8, .shape = {static_cast<std::int64_t>(bytes)}}};
+    const NamedTensorSpec spec{
+        .name = "tensor",
+        .spec = {.dtype = DType::kU8, .shape = {static_cast<std::int64_t>(bytes)}}};
     PutOptions options = pinned;
     options.timeout = std::chrono::milliseconds(1);
     auto writer = client->reserve(key_of(number), std::span(&spec, 1), {}, options);
@@ -63,6 +65,8 @@ void churn(const Options& o) {
 int main(int argc, char** argv) {
   using namespace sluice::bench;
   const Options options = read_options(argc, argv);
-  if (options.command == "churn") churn(options);
-  else die("no such command");
+  if (options.command == "churn")
+    churn(options);
+  else
+    die("no such command");
 }
