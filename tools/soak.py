@@ -60,7 +60,7 @@ PARTS = [
     ),
     Part(
         "model",
-        "20,000 random lists of 400 operations against the naive model",
+        "3,000 random lists of 400 operations against the naive model",
         "src/store/store_model_test",
         "ObjectStore.*",
         r"^SLUICE_TEST_SEED=\d+$",

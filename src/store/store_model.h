@@ -1,0 +1,62 @@
+// store_model.h: ObjectStore driven without sockets, and the naive model that says what it must have done. Tests only.
+//
+// A World owns the memory of one arena: a control segment, the pages of four clients, the data. Client kHostile writes
+// garbage into its page; the others behave. After every step the whole arena is compared with the model: every answer,
+// every counter, every slot, every byte.
+// Invariant: the same operations give the same run. Threads: one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "store/object_store.h"
+
+namespace sluice::store {
+
+enum class OpKind : std::uint8_t {
+  kGrant,
+  kReserve,
+  kPublish,
+  kAbandon,
+  kRemove,
+  kInvalidate,
+  kPin,
+  kAcquire,
+  kRelease,
+  kPassTime,
+  kDie,
+  kRestart,
+  kGarbage,
+};
+inline constexpr std::uint32_t kOpKinds = 13;
+
+// Numbers are taken modulo what there is, so that a list stays meaningful when some of its operations are left out.
+struct ModelOp {
+  OpKind kind = OpKind::kGrant;
+  std::uint32_t client = 0;
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+};
+
+std::vector<ModelOp> random_ops(std::uint64_t seed, std::size_t count);
+std::string describe(const std::vector<ModelOp>& ops);
+
+enum class Fault : std::uint8_t {
+  kNone,
+  kLeasesAreNotPublished,  // readers forget to store their lease: the model must notice reuse under them
+};
+
+// What went wrong first, or nothing.
+std::optional<std::string> run_ops(const std::vector<ModelOp>& ops, Fault fault = Fault::kNone);
+
+// A list that still fails, from which no single operation can be left out.
+std::vector<ModelOp> shrink(std::vector<ModelOp> ops, Fault fault);
+
+}  // namespace sluice::store
