@@ -14,6 +14,9 @@ inline constexpr std::chrono::seconds kHeaderTimeout{
     10};  // until a request's header is complete; an idle connection too
 inline constexpr std::chrono::seconds kBodyTimeout{60};   // until its body is complete
 inline constexpr std::chrono::seconds kWriteTimeout{60};  // until the answer has left
+inline constexpr std::size_t kRefusedBodyBytesMax =
+    8 << 20;  // of a refused body, read and dropped before closing
+inline constexpr std::chrono::seconds kRefusedBodyTimeout{2};
 inline constexpr std::size_t kTargetBytesMax = 8 * 1024;
 
 }  // namespace sluice::http

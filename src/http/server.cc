@@ -4,6 +4,7 @@
 #include <future>
 #include <list>
 #include <thread>
+#include <vector>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -290,12 +291,12 @@ asio::awaitable<void> Server::Core::send(Stream& stream, const Response& respons
     co_await beast::http::async_write(stream, serializer, token);
   }
   if (!keep_alive && !error) {
-    // Let a peer that is still sending a refused body read the answer before the connection is reset.
+    // Let a peer that is still sending a refused body read the answer: closing now would reset the connection under it.
     stream.socket().shutdown(tcp::socket::shutdown_send, error);
-    std::array<char, 4096> drop;
-    stream.expires_after(std::chrono::seconds(1));
-    for (int i = 0; i < 256 && !error; ++i) {
-      co_await stream.async_read_some(asio::buffer(drop), token);
+    std::vector<char> drop(64 * 1024);
+    stream.expires_after(kRefusedBodyTimeout);
+    for (std::size_t dropped = 0; dropped < kRefusedBodyBytesMax && !error;) {
+      dropped += co_await stream.async_read_some(asio::buffer(drop), token);
     }
   }
 }
