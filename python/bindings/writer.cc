@@ -41,6 +41,9 @@ WriterHandle::~WriterHandle() {
 const Writer& WriterHandle::writer() const {
   if (!writer_)
     raise({Code::kDetached, Drop::kObject, "this reservation has ended; reserve the key again"});
+  if (writer_.bytes().empty()) {
+    raise({Code::kDetached, Drop::kProcess, "this reservation belongs to the parent of a fork"});
+  }
   return writer_;
 }
 
@@ -82,8 +85,7 @@ void WriterHandle::copy_from(std::optional<std::string_view> name, Device& devic
 
 // Everything a reservation is made of, taken out of its handle while the GIL is held: another thread that uses the handle
 // from then on finds it ended.
-WriterHandle::Parts WriterHandle::take() {
-  writer();
+WriterHandle::Parts WriterHandle::take() noexcept {
   return {std::move(copies_), std::exchange(mapping_, nullptr), std::exchange(writer_, Writer())};
 }
 
@@ -97,6 +99,7 @@ Status WriterHandle::Parts::stop_writing() {
 }
 
 PutOutcome WriterHandle::publish(std::optional<std::chrono::milliseconds> timeout) {
+  writer();  // refuses
   Parts parts = take();
   Result<PutOutcome> outcome;
   {

@@ -47,7 +47,7 @@ class WriterHandle {
   };
 
   std::span<std::byte> data(std::optional<std::string_view> name) const;
-  Parts take();
+  Parts take() noexcept;
 
   Writer writer_;
   std::shared_ptr<SecondMapping> mapping_;  // shared with the views; made by the first of them

@@ -75,6 +75,8 @@ def test_child_drops_what_it_inherited_without_harm(client: sluice.Client) -> No
     assert reservation is not None
     mine = reservation.tensor
     things["reservation"] = reservation
+    fresh = client.reserve("third", ("float32", (1000,)))
+    assert fresh is not None
 
     def work() -> None:
         lease = things["lease"]
@@ -82,6 +84,8 @@ def test_child_drops_what_it_inherited_without_harm(client: sluice.Client) -> No
             lease.tensors  # type: ignore[attr-defined]  # noqa: B018
         with pytest.raises(sluice.Detached):
             things["reservation"].publish()  # type: ignore[attr-defined]
+        with pytest.raises(sluice.Detached):
+            _ = fresh.tensor
         things.clear()
         client.close()
 
