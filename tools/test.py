@@ -1,7 +1,7 @@
 """`make test`: every tier in turn, and one closing line `N passed, N failed` that sums them.
 
-`test.py NAME...` runs only the named tiers; `test.py --list` names them. Logs and JUnit files are in
-build/test/. SLUICE_SOAK=1 in the environment makes long tests run at full counts, with ten times
+`test.py NAME...` runs only the named tiers; `test.py --list` names them. Logs: build/test/.
+SLUICE_SOAK=1 in the environment makes long tests run at full counts, with ten times
 the time. A tier that ends without a result, leaves a process behind or passes its time limit counts
 as failed.
 """
