@@ -14,12 +14,15 @@ namespace {
 
 void copy_block(std::byte* to, const std::byte* from, std::size_t n) noexcept { std::memcpy(to, from, n); }
 void copy_done() noexcept {}
+void copy_kernel(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
 
 #include "base/checksum_kernel.h"
 
 const ChecksumKernels& kernels() noexcept {
   static const ChecksumKernels chosen =
-      avx2_kernels() != nullptr ? *avx2_kernels() : ChecksumKernels{hash_chunks_kernel, copy_pieces_kernel};
+      avx2_kernels() != nullptr ? *avx2_kernels() : ChecksumKernels{hash_chunks_kernel, copy_pieces_kernel, copy_kernel};
   return chosen;
 }
 
@@ -58,7 +61,7 @@ void copy_and_hash(std::span<std::byte> to, std::span<const std::byte> from,
 
 void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) noexcept {
   CHECK(to.size() == from.size());
-  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+  kernels().copy(to.data(), from.data(), from.size());
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "base/checksum.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -28,6 +29,22 @@ TEST(Checksum, CopyAndHashEqualsCopyThenHashAtEverySizeAndAlignment) {
       EXPECT_EQ(fused, plain) << n;
       EXPECT_TRUE(n == 0 || std::memcmp(to.data() + shift, from.data(), n) == 0) << n;
       EXPECT_EQ(to[n + shift], std::byte{0xAA}) << "wrote past the end";
+    }
+  }
+}
+
+TEST(Checksum, CopyBytesCopiesAllAndNothingElseAtEverySizeAndAlignment) {
+  constexpr std::size_t kMiB = 1024 * 1024;  // about where copies begin to go past the caches
+  for (const std::size_t n : {0ul, 1ul, 31ul, 4096ul, kMiB - 1, kMiB, kMiB + 1, 2 * kMiB + 127, 3 * kMiB + 129}) {
+    for (const std::size_t to_shift : {0ul, 1ul, 31ul, 32ul}) {
+      const std::size_t from_shift = (to_shift + 5) % 33;
+      const auto from = random_bytes(n + from_shift, 13);
+      std::vector<std::byte> to(n + to_shift + 64, std::byte{0xAA});
+      copy_bytes(std::span(to).subspan(to_shift, n), std::span(from).subspan(from_shift));
+      EXPECT_TRUE(std::equal(from.begin() + from_shift, from.end(), to.begin() + to_shift)) << n << " at " << to_shift;
+      const auto untouched = [](std::byte b) { return b == std::byte{0xAA}; };
+      EXPECT_TRUE(std::all_of(to.begin(), to.begin() + to_shift, untouched)) << "wrote before the start";
+      EXPECT_TRUE(std::all_of(to.end() - 64, to.end(), untouched)) << "wrote past the end";
     }
   }
 }
