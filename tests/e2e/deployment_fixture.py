@@ -30,11 +30,20 @@ class Unshared(Photograph):
 class Deployment:
     """`encoder`, `prefill` (with a tower) and `blind` (without one). Owns the arena, too."""
 
-    def __init__(self, model: Path, arena: ArenaProcess, logs: Path, **extra: Any) -> None:
+    def __init__(
+        self,
+        model: Path,
+        arena: ArenaProcess,
+        logs: Path,
+        flags: Sequence[str] = (),
+        **extra: Any,
+    ) -> None:
         self.arena = arena
 
         def engine(name: str, role: Any, images: int = 4) -> EngineProcess:
-            options = EngineOptions(name, model, role, arena.directory, dict(extra), images=images)
+            options = EngineOptions(
+                name, model, role, arena.directory, dict(extra), flags, images=images
+            )
             return EngineProcess(options, logs)
 
         self.encoder = engine("encoder", "ec_producer")

@@ -11,18 +11,19 @@ from stage import Stage
 
 pytestmark = pytest.mark.engine
 PICTURES = count(60, full=200)
+CACHE_FLAGS = ("--max-num-batched-tokens", "16384")  # rows of the encoder cache, too
 ROUNDS = count(2, full=5)
 
 
 @pytest.fixture
 def small(model: Path, stage: Stage) -> Deployment:
-    """1 MiB holds 30 features of 32 KiB; the encoder's own cache holds them all."""
-    return stage.show(
-        "small",
-        lambda: Deployment(
-            model, ArenaProcess("1MiB"), LOGS / "engines-small", allow_small_arena=True
-        ),
-    )
+    """1 MiB holds fewer than 30 features of 64 rows; each engine's own cache holds all of them."""
+
+    def make() -> Deployment:
+        logs = LOGS / "engines-small"
+        return Deployment(model, ArenaProcess("1MiB"), logs, CACHE_FLAGS, allow_small_arena=True)
+
+    return stage.show("small", make)
 
 
 def test_what_is_reported_can_be_read_although_the_arena_forgets(small: Deployment) -> None:
