@@ -2,8 +2,8 @@
 
 Before every turn the engines' own encoder caches are emptied, so that each turn reaches the arena.
 The encoder is asked once for each image of the conversation so far, repeats included; then the
-engine with a vision tower gets the images, the engine without one gets references to them, and the
-colocated engine gets the images and knows nothing of the rest.
+engine with a vision tower gets the images, the blind one gets references to them, and the colocated
+engine gets the images and knows nothing of the rest.
 """
 
 from dataclasses import dataclass

@@ -21,8 +21,8 @@ from photographs import Photograph, photograph
 if TYPE_CHECKING:
     from sluice._core import Client
 
-ENCODER, TOWER, NO_TOWER, COLOCATED = "encoder", "tower", "no-tower", "colocated"
-CONSUMERS = (TOWER, NO_TOWER)
+ENCODER, TOWER, BLIND, COLOCATED = "encoder", "tower", "blind", "colocated"
+CONSUMERS = (TOWER, BLIND)
 Transfer = dict[str, Any]
 
 

@@ -251,8 +251,36 @@ def write_model(kind: Kind, folder: Path, sizes: Sizes) -> None:
     (folder / "preprocessor_config.json").write_text(json.dumps(processor, indent=1))
 
 
+def blind_folder(folder: Path) -> Path:
+    return folder.with_name(folder.name + "-blind")
+
+
+def write_blind(folder: Path, blind: Path) -> None:
+    """Writes a copy of a model whose vision tower's weights are all NaN: it cannot encode anything.
+
+    `blind` is replaced. Whatever this model answers about an image, it was given the feature.
+    """
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.rmtree(blind, ignore_errors=True)
+    shutil.copytree(folder, blind)
+    file = blind / "model.safetensors"
+    weights = load_file(file)
+    tower = [name for name in weights if "visual" in name.split(".")]
+    if not tower:
+        raise ValueError(f"{file} has no vision tower")
+    for name in tower:
+        weights[name] = torch.full_like(weights[name], float("nan"))
+    save_file(weights, file, metadata={"format": "pt"})
+
+
 def ensure_model(kind: Kind, folder: Path, sizes: Sizes | None = None) -> Features:
-    """Writes the model unless `folder` holds exactly it; returns the shape of its features."""
+    """Writes the model unless `folder` holds exactly it; returns the shape of its features.
+
+    A Qwen3-VL gets a blind copy beside it: vLLM 0.32 turns DeepStack off in an engine that is
+    started without a vision tower, so there such an engine cannot stand for one.
+    """
     import torch
     import transformers
 
@@ -264,9 +292,12 @@ def ensure_model(kind: Kind, folder: Path, sizes: Sizes | None = None) -> Featur
         "torch": str(torch.__version__),
         "transformers": transformers.__version__,
         "template": CHAT_TEMPLATE,
+        "format": 2,
     }
     if not stamp.is_file() or json.loads(stamp.read_text()) != made_of:
         write_model(kind, folder, sizes)
+        if kind == "qwen3_vl":
+            write_blind(folder, blind_folder(folder))
         stamp.write_text(json.dumps(made_of, indent=1))
     return features(kind, sizes)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 COLUMNS = (
     ("case", -27),
-    ("tower", 6),
-    ("no tower", 9),
+    ("P+D", 6),
+    ("blind", 8),
     ("encodes", 8),
     ("skipped", 8),
     ("loads", 6),
@@ -18,19 +18,20 @@ COLUMNS = (
     ("B loaded", 11),
     ("encode", 8),
     ("P+D", 7),
-    ("no tower", 9),
+    ("blind", 7),
     ("coloc.", 8),
 )
 LEGEND = """\
-tower, no tower   is the answer of that prefill+decode engine equal to the colocated engine's:
-                  every token, and every logprob to 5 digits
+P+D, blind        the two prefill+decode engines: one that could encode, and one that cannot;
+                  equal: every token of the answer, and every logprob to 5 digits, is the same as
+                  the colocated engine's
 encodes           features that the encoder computed and published
 skipped           items that the encoder did not encode, because the arena had their feature
 loads             features that the two prefill+decode engines mapped from the arena
 local             items that they had to encode by themselves
 dupl.             features that were put although another writer had published them
 B stored, loaded  payload bytes
-encode .. coloc.  milliseconds until the answer (P+D: prefill+decode, with a vision tower)"""
+encode .. coloc.  milliseconds until the answer"""
 
 
 @dataclass
@@ -71,12 +72,12 @@ def header() -> str:
 
 def row(turn: TurnReport) -> str:
     """The turn's row, its items, and its problems, as lines."""
-    answers = ["equal" if turn.equal.get(name) else "DIFFER" for name in ("tower", "no-tower")]
+    answers = ["equal" if turn.equal.get(name) else "DIFFER" for name in ("tower", "blind")]
     names = ("encodes", "skipped", "loads", "local", "duplicates", "bytes_stored", "bytes_loaded")
     counts = [f"{turn.counts.get(name, 0):,}" for name in names]
     times = [
         f"{turn.milliseconds[name]:.0f}" if name in turn.milliseconds else "-"
-        for name in ("encoder", "tower", "no-tower", "colocated")
+        for name in ("encoder", "tower", "blind", "colocated")
     ]
     lines = [_cells([turn.title, *answers, *counts, *times])]
     lines += [

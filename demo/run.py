@@ -2,8 +2,8 @@
 that does it all.
 
 For each of two kinds of model, `sluice up` starts an encoder, a prefill+decode engine, another one
-without a vision tower, and a colocated engine. Photographs are sent as cases.py says. Exit code 0
-only if every answer is equal and every counter is exactly as stated there; 1 otherwise.
+that is blind (it cannot encode), and a colocated engine. Photographs are sent as cases.py says. Exit
+code 0 only if every answer is equal and every counter is exactly as stated there; 1 otherwise.
 """
 
 import argparse
@@ -24,6 +24,10 @@ OUT = ROOT / "build" / "demo"
 TITLES: dict[models.Kind, str] = {
     "qwen2_5_vl": "Qwen2.5-VL",
     "qwen3_vl": "Qwen3-VL with DeepStack",
+}
+BLIND: dict[models.Kind, str] = {
+    "qwen2_5_vl": "has no vision tower",
+    "qwen3_vl": "has NaN for every weight of its vision tower",
 }
 
 
@@ -79,7 +83,10 @@ def run_kind(
         if features.deepstack_levels
         else f"{features.width}"
     )
-    print(f"\n{TITLES[kind]}: rows of {width} bfloat16 values", flush=True)
+    print(
+        f"\n{TITLES[kind]}: rows of {width} bfloat16 values; the blind engine {BLIND[kind]}",
+        flush=True,
+    )
     topology = topology_of(kind, bool(faults))
     fault_folder = OUT / "faults"
     fault_folder.mkdir(parents=True, exist_ok=True)

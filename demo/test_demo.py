@@ -56,6 +56,24 @@ def test_a_model_is_made_once_and_made_anew_when_its_sizes_change(
     assert weights.read_bytes() != first[1]
 
 
+def test_the_blind_copy_differs_in_its_vision_tower_only(
+    model_folders: dict[models.Kind, Path],
+) -> None:
+    from safetensors.torch import load_file
+
+    folder = model_folders["qwen3_vl"]
+    seeing = load_file(folder / "model.safetensors")
+    blind = load_file(models.blind_folder(folder) / "model.safetensors")
+    assert seeing.keys() == blind.keys()
+    towers = {name for name in seeing if "visual" in name}
+    assert towers
+    for name, weight in blind.items():
+        if name in towers:
+            assert bool(weight.isnan().all()), name
+        else:
+            assert bool((weight == seeing[name]).all()), name
+
+
 def test_a_width_that_no_head_divides_is_refused() -> None:
     with pytest.raises(ValueError, match="multiple of 128"):
         models.Sizes(width=300)
@@ -143,7 +161,7 @@ def test_an_engine_that_is_not_there_is_an_error_in_the_answer() -> None:
 
 
 def test_a_bad_turn_shows_in_its_row() -> None:
-    turn = report.TurnReport("one image", equal={"tower": True, "no-tower": False})
+    turn = report.TurnReport("one image", equal={"tower": True, "blind": False})
     turn.problems.append("tower: local_encodes is 1, not 0")
     text = report.row(turn)
     assert "DIFFER" in text

@@ -59,8 +59,8 @@ def test_a_flipped_byte_is_found_and_reaches_no_answer(planted: tuple[int, str])
     said = problems(planted[1], FLIPPED)
     assert "tower: corrupt is 1, not 0" in said
     assert "tower: local_encodes is 1, not 0" in said
-    assert "no-tower: HTTP 500" in said
-    assert "no-tower: hits is 0, not 1" in said
+    assert "blind: HTTP 500" in said
+    assert "blind: hits is 0, not 1" in said
     assert "token" not in said  # no answer was made from the damaged bytes
 
 
