@@ -16,6 +16,17 @@ Error missing(const ObjectKey& key, Presence presence) {
   return {Code::kNotFound, Drop::kNothing, fmt::format("{}: no such object", key.text())};
 }
 
+// What the kernel maps in around a page that is read (its fault_around_bytes, where nobody changed it).
+constexpr std::uint64_t kFaultAroundBytes = 64 * 1024;
+
+// One call for each such window: less than half of what the same faults cost in the middle of a copy.
+void map_in_windows(std::span<std::byte> range) noexcept {
+  for (std::uint64_t at = 0; at < range.size();) {
+    if (!arena::populate(range.subspan(at, 1), arena::Touch::kRead)) return;  // the reader's faults will do
+    at += kFaultAroundBytes - reinterpret_cast<std::uintptr_t>(range.data() + at) % kFaultAroundBytes;
+  }
+}
+
 }  // namespace
 
 void Attachment::clear_lease(std::uint32_t index) noexcept {
@@ -103,6 +114,10 @@ Result<Lease> Attachment::adopt(const Descriptor& d) {
   auto lease = stand(d.slot, d.generation, true);
   if (lease && lease->descriptor() != d) {
     return fail(Code::kInvalidArgument, "descriptor: offset and length are not those of the object in this slot");
+  }
+  // The taker reads all of it in a moment, and in a process that uses private views through one.
+  if (std::byte* base = lease ? private_bases_[d.segment].load(std::memory_order_acquire) : nullptr) {
+    map_in_windows({base + d.offset, d.object_bytes});
   }
   return lease;
 }
