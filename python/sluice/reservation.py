@@ -64,12 +64,14 @@ class Reservation(Mapping[str, T], Generic[T]):
         """
         return self._outcome
 
-    def publish(self) -> Outcome:
-        """The caller's word that its last write is done. Raises Expired when the writing deadline
-        has passed.
+    def publish(self, timeout: float | None = None) -> Outcome:
+        """The caller's word that its last write is done.
+
+        timeout: seconds for the daemon's answer; None is that of the reservation. Raises Expired
+        when the writing deadline has passed, Unavailable or TimedOut.
         """
         self._tensors.clear()
-        self._outcome = self._writer.publish()
+        self._outcome = self._writer.publish(timeout)
         return self._outcome
 
     def abandon(self) -> None:
