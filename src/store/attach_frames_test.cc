@@ -69,7 +69,8 @@ TEST(AttachFrames, AnotherLengthMagicOrVersionIsRefusedEachWithItsReason) {
 TEST(AttachFrames, NoBitOfMagicOrVersionMayFlip) {
   for (std::size_t bit = 0; bit < 16 * 8; ++bit) {
     AttachRequest request;
-    reinterpret_cast<unsigned char*>(&request)[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
+    reinterpret_cast<unsigned char*>(&request)[bit / 8] ^=
+        static_cast<unsigned char>(1u << bit % 8);
     EXPECT_FALSE(decode_request(bytes_of(request))) << bit;
   }
   for (std::size_t bit = 0; bit < 12 * 8; ++bit) {

@@ -56,6 +56,9 @@ Status Attachment::connect(const AttachRequest& request) {
   }
   if (auto sent = send_frame(socket->get(), std::as_bytes(std::span(&request, 1))); !sent) return sent;
   auto frame = receive_frame(socket->get(), sizeof(AttachReply), now() + kReplyNs);
+  if (!frame && frame.error().code == Code::kTimedOut) {  // tried again until the caller's deadline
+    return fail(Code::kUnavailable, fmt::format("the daemon of {} does not answer", directory_));
+  }
   if (!frame) return std::unexpected(frame.error());
   const auto reply = decode_reply(frame->bytes);
   if (!reply) return std::unexpected(reply.error());

@@ -50,10 +50,13 @@ TEST(Control, WhatWasCreatedIsFoundAsItWas) {
 
 TEST(Control, ATornCreationAnotherVersionAndACutFileAreRefusedEachWithItsReason) {
   const Memory memory;
-  EXPECT_EQ(ControlView::validate(memory.span()).error().code, Code::kCorrupt) << "all zero: never completed";
+  EXPECT_EQ(ControlView::validate(memory.span()).error().code, Code::kCorrupt)
+      << "all zero: never completed";
   auto view = ControlView::create(memory.span(), kShape, 7);
   EXPECT_EQ(ControlView::validate(memory.span().first(100)).error().code, Code::kCorrupt);
-  EXPECT_EQ(ControlView::validate(memory.span().first(memory.span().size() - kPageBytes)).error().code, Code::kCorrupt);
+  EXPECT_EQ(
+      ControlView::validate(memory.span().first(memory.span().size() - kPageBytes)).error().code,
+      Code::kCorrupt);
   view.header().version = kControlVersion + 1;
   const auto other = ControlView::validate(memory.span());
   EXPECT_EQ(other.error().code, Code::kVersion);
@@ -73,7 +76,8 @@ TEST(Control, NoSingleBitOfTheFixedHeaderMayFlip) {
   };
   auto& h = ControlView::create(memory.span(), kShape, 7).header();
   const auto at = [&](const auto& field) {
-    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&field) - memory.span().data());
+    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&field) -
+                                    memory.span().data());
   };
   flip_all(at(h.magic), sizeof(h.magic), "magic");
   flip_all(at(h.version), 8, "version and header size");
@@ -95,7 +99,9 @@ TEST(Control, ADaemonOutlivesAnyGarbageInTheSlotsAndRecords) {
     const auto view = ControlView::create(memory.span(), kShape, 7);
     for (int i = 0; i < 400; ++i) {
       Slot& slot = view.slot(static_cast<std::uint32_t>(random() % view.all_slots()));
-      const auto number = [&](std::uint64_t small) { return random() % 3 == 0 ? random() : random() % small; };
+      const auto number = [&](std::uint64_t small) {
+        return random() % 3 == 0 ? random() : random() % small;
+      };
       slot.word.store(number(8) | random() % 4 << 32);
       slot.hash_low.store(random());
       slot.reservation.store(number(50));
@@ -105,7 +111,8 @@ TEST(Control, ADaemonOutlivesAnyGarbageInTheSlotsAndRecords) {
       slot.deadline_or_pin.store(number(2000));
     }
     auto bytes = memory.span();
-    for (std::uint64_t at = view.header().prefixes_offset; at < view.header().prefixes_offset + 40'000; at += 8) {
+    for (std::uint64_t at = view.header().prefixes_offset;
+         at < view.header().prefixes_offset + 40'000; at += 8) {
       if (random() % 4 == 0) bytes[at] = static_cast<std::byte>(random());
     }
     ObjectStore store(view, {.reserved_bytes_per_client = 64 * kPageBytes});
@@ -117,11 +124,13 @@ TEST(Control, ADaemonOutlivesAnyGarbageInTheSlotsAndRecords) {
       const Slot& slot = view.slot(i);
       if (is_free(slot.load().state)) continue;
       const auto pages = unpack_extent_info(slot.extent_info.load()).pages;
-      const auto extent = arena::unpack_extent(slot.extent.load(), std::uint64_t{pages} * kPageBytes);
+      const auto extent =
+          arena::unpack_extent(slot.extent.load(), std::uint64_t{pages} * kPageBytes);
       ASSERT_LT(extent.segment, 2u);
       ASSERT_TRUE(arena::inside(extent, kSegments[extent.segment]));
       for (std::uint32_t p = 0; p < pages; ++p) {
-        EXPECT_EQ(++owners[extent.segment * 64 + extent.offset / kPageBytes + p], 1u) << "seed " << seed;
+        EXPECT_EQ(++owners[extent.segment * 64 + extent.offset / kPageBytes + p], 1u)
+            << "seed " << seed;
       }
     }
   }

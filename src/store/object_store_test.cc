@@ -19,7 +19,8 @@ void expect_agreement(std::uint64_t seed) {
   const auto failure = run_ops(ops);
   if (!failure) return;
   const auto smallest = shrink(ops, Fault::kNone);
-  ADD_FAILURE() << "seed " << seed << ", " << *failure << "\nadd the seed to testdata/object_store_seeds.txt; smallest list: "
+  ADD_FAILURE() << "seed " << seed << ", " << *failure
+                << "\nadd the seed to testdata/object_store_seeds.txt; smallest list: "
                 << *run_ops(smallest) << "\n"
                 << describe(smallest);
 }
@@ -29,7 +30,8 @@ TEST(ObjectStore, DoesWhatANaiveModelSays) {
   const std::uint64_t first = given != nullptr ? std::stoull(given) : std::random_device{}();
   std::printf("SLUICE_TEST_SEED=%lu\n", first);
   const std::uint64_t runs = std::getenv("SLUICE_SOAK") != nullptr ? 3'000 : 80;
-  for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed) expect_agreement(seed);
+  for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed)
+    expect_agreement(seed);
 }
 
 TEST(ObjectStore, DoesSoForEverySeedThatOnceFailed) {

@@ -39,7 +39,8 @@ class Probe : public testing::Test {
 };
 
 TEST_F(Probe, EveryHomeLeavesRoomForAWholeProbe) {
-  for (const std::uint64_t low : {std::uint64_t{0}, std::uint64_t{1} << 63, UINT64_MAX - 1, UINT64_MAX}) {
+  for (const std::uint64_t low :
+       {std::uint64_t{0}, std::uint64_t{1} << 63, UINT64_MAX - 1, UINT64_MAX}) {
     EXPECT_LE(control_.home({.low = low}) + kProbeMax, control_.index_slots());
   }
 }

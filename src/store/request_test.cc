@@ -58,7 +58,8 @@ TEST(Request, UnknownOperationsKindsAndFlagsAreRefused) {
 
 TEST(Request, AKeyThatIsNoneIsRefusedWhereOneIsNeeded) {
   for (const Op op : {Op::kReserve, Op::kRemove, Op::kPin, Op::kPublish}) {
-    for (const std::string_view key : {"id:a", "@id:a", "p@id:", "p@id", "p@ID:a", "p q@id:a", "p\n@id:a", "p\xC3\xA4@id:a"}) {
+    for (const std::string_view key :
+         {"id:a", "@id:a", "p@id:", "p@id", "p@ID:a", "p q@id:a", "p\n@id:a", "p\xC3\xA4@id:a"}) {
       EXPECT_FALSE(read_request(*submission(op, key), 1)) << static_cast<int>(op) << " " << key;
     }
     auto s = submission(op);
@@ -74,7 +75,8 @@ TEST(Request, AKeyThatIsNoneIsRefusedWhereOneIsNeeded) {
   EXPECT_FALSE(read_request(*submission(Op::kInvalidate, ""), 1)) << "would end everything";
   EXPECT_TRUE(read_request(*submission(Op::kPublish, ""), 1)) << "the key stands in its slot";
   EXPECT_TRUE(read_request(*submission(Op::kGrant, ""), 1));
-  EXPECT_TRUE(read_request(*submission(Op::kInvalidate, "sluice1@tenant:a"), 1)) << "any prefix of a key's text";
+  EXPECT_TRUE(read_request(*submission(Op::kInvalidate, "sluice1@tenant:a"), 1))
+      << "any prefix of a key's text";
 }
 
 TEST(Request, NoGarbageGetsPastTheLimits) {
@@ -89,7 +91,8 @@ TEST(Request, NoGarbageGetsPastTheLimits) {
     s->key_bytes = static_cast<std::uint16_t>(random() % 1100);
     if (random() % 2 == 0) std::ranges::fill(s->key, 'k');
     const std::size_t at = random() % 1000;
-    if (random() % 2 == 0) std::memcpy(s->key.data() + at, "@id:", 4), s->id_at = static_cast<std::uint16_t>(at + 4);
+    if (random() % 2 == 0)
+      std::memcpy(s->key.data() + at, "@id:", 4), s->id_at = static_cast<std::uint16_t>(at + 4);
     const auto r = read_request(*s, 1);
     if (!r) continue;
     ASSERT_LE(r->key.size(), kKeyBytesMax);

@@ -1,10 +1,10 @@
 #include "store/store_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -22,7 +22,9 @@ constexpr std::array<std::uint64_t, 2> kSegments{12 * kPageBytes, 5 * kPageBytes
 constexpr std::uint64_t kReservedMax = 10 * kPageBytes;
 
 struct PageAligned {
-  void operator()(std::byte* p) const noexcept { ::operator delete[](p, std::align_val_t{kPageBytes}); }
+  void operator()(std::byte* p) const noexcept {
+    ::operator delete[](p, std::align_val_t{kPageBytes});
+  }
 };
 using Memory = std::unique_ptr<std::byte[], PageAligned>;
 
@@ -34,9 +36,12 @@ Memory zeroed(std::uint64_t bytes) {
 
 std::string key_text(std::uint32_t key) {
   // Some ids need more than one granule more.
-  return fmt::format("configuration:{}@id:{}{}", key % 3, key, std::string(key % 4 == 0 ? 150 : 0, 'x'));
+  return fmt::format("configuration:{}@id:{}{}", key % 3, key,
+                     std::string(key % 4 == 0 ? 150 : 0, 'x'));
 }
-std::size_t id_at_of(const std::string& text) { return text.find("@id:") + 4; }
+std::size_t id_at_of(const std::string& text) {
+  return text.find("@id:") + 4;
+}
 
 struct Held {
   std::uint64_t reservation = 0;
@@ -85,8 +90,8 @@ struct Asked {
 };
 
 struct Totals {
-  std::uint64_t published = 0, duplicates = 0, divergent = 0, conflicts = 0, evictions = 0, removals = 0, expired = 0,
-                abandoned = 0, out_of_space = 0, of_dead = 0;
+  std::uint64_t published = 0, duplicates = 0, divergent = 0, conflicts = 0, evictions = 0,
+                removals = 0, expired = 0, abandoned = 0, out_of_space = 0, of_dead = 0;
 };
 
 class World {
@@ -94,9 +99,11 @@ class World {
   explicit World(Fault fault) : fault_(fault) {
     const ControlShape shape{.objects_max = kObjects, .segment_bytes = kSegments};
     control_memory_ = zeroed(ControlView::bytes_for(shape));
-    control_ = ControlView::create({control_memory_.get(), ControlView::bytes_for(shape)}, shape, 42);
+    control_ =
+        ControlView::create({control_memory_.get(), ControlView::bytes_for(shape)}, shape, 42);
     data_.resize(kSegments.size());
-    for (std::size_t i = 0; i < kSegments.size(); ++i) data_[i].resize(kSegments[i] / kPageBytes * 8);
+    for (std::size_t i = 0; i < kSegments.size(); ++i)
+      data_[i].resize(kSegments[i] / kPageBytes * 8);
     make_store();
     for (std::uint32_t c = 0; c < kClients; ++c) attach(c);
   }
@@ -106,18 +113,42 @@ class World {
     if (!alive_[client] && op.kind != OpKind::kDie) attach(client);
     switch (op.kind) {
       case OpKind::kGrant:
-      case OpKind::kReserve: ask_for_space(client, op); break;
-      case OpKind::kPublish: ask_publish(client, op); break;
-      case OpKind::kAbandon: ask_abandon(client, op); break;
-      case OpKind::kRemove: ask({.client = client, .op = Op::kRemove, .key = op.a % kKeys}, op); break;
-      case OpKind::kInvalidate: ask({.client = client, .op = Op::kInvalidate, .bytes = op.a % 4}, op); break;
-      case OpKind::kPin: ask_pin(client, op); break;
-      case OpKind::kAcquire: acquire(client, op.a % kKeys); break;
-      case OpKind::kRelease: release(op.a); break;
-      case OpKind::kPassTime: now_ += op.a % 40 * kNsPerMs; break;
-      case OpKind::kDie: alive_[client] ? die(client) : attach(client); break;
-      case OpKind::kRestart: restart(op.a); break;
-      case OpKind::kGarbage: garbage(op); break;
+      case OpKind::kReserve:
+        ask_for_space(client, op);
+        break;
+      case OpKind::kPublish:
+        ask_publish(client, op);
+        break;
+      case OpKind::kAbandon:
+        ask_abandon(client, op);
+        break;
+      case OpKind::kRemove:
+        ask({.client = client, .op = Op::kRemove, .key = op.a % kKeys}, op);
+        break;
+      case OpKind::kInvalidate:
+        ask({.client = client, .op = Op::kInvalidate, .bytes = op.a % 4}, op);
+        break;
+      case OpKind::kPin:
+        ask_pin(client, op);
+        break;
+      case OpKind::kAcquire:
+        acquire(client, op.a % kKeys);
+        break;
+      case OpKind::kRelease:
+        release(op.a);
+        break;
+      case OpKind::kPassTime:
+        now_ += op.a % 40 * kNsPerMs;
+        break;
+      case OpKind::kDie:
+        alive_[client] ? die(client) : attach(client);
+        break;
+      case OpKind::kRestart:
+        restart(op.a);
+        break;
+      case OpKind::kGarbage:
+        garbage(op);
+        break;
     }
     tick();
     compare();
@@ -133,7 +164,8 @@ class World {
 
   // --- the arena's memory ---
 
-  std::span<std::uint64_t> words(const arena::Extent& e) {  // eight a page stand for all of its bytes
+  std::span<std::uint64_t> words(
+      const arena::Extent& e) {  // eight a page stand for all of its bytes
     return std::span(data_[e.segment]).subspan(e.offset / kPageBytes * 8, e.bytes / kPageBytes * 8);
   }
   void stamp(const arena::Extent& e, std::uint64_t value) { std::ranges::fill(words(e), value); }
@@ -144,14 +176,18 @@ class World {
 
   arena::Extent extent_in(std::uint32_t slot) const {
     const Slot& s = control_.slot(slot);
-    return arena::unpack_extent(s.extent.load(), std::uint64_t{unpack_extent_info(s.extent_info.load()).pages} * kPageBytes);
+    return arena::unpack_extent(
+        s.extent.load(),
+        std::uint64_t{unpack_extent_info(s.extent_info.load()).pages} * kPageBytes);
   }
 
   // --- processes ---
 
   void make_store() {
-    store_ = std::make_unique<ObjectStore>(
-        control_, StoreOptions{.reserved_bytes_per_client = kReservedMax, .high_watermark = 0.95, .low_watermark = 0.7});
+    store_ = std::make_unique<ObjectStore>(control_,
+                                           StoreOptions{.reserved_bytes_per_client = kReservedMax,
+                                                        .high_watermark = 0.95,
+                                                        .low_watermark = 0.7});
   }
 
   void attach(std::uint32_t c) {
@@ -191,7 +227,8 @@ class World {
     }
     // What waited for space stands in the rings still, and is served again in their order.
     std::deque<Asked> again = std::exchange(waiting_, {});
-    std::ranges::stable_sort(again, {}, [](const Asked& a) { return std::pair(a.client, a.number); });
+    std::ranges::stable_sort(again, {},
+                             [](const Asked& a) { return std::pair(a.client, a.number); });
     one_at_a_time_ = false;
     for (std::uint32_t c = 0; c < kClients; ++c) {
       const auto before = objects_;
@@ -209,7 +246,9 @@ class World {
   void ask(Asked a, const ModelOp& op) {
     a.number = ++number_[a.client];
     // An index is used again only after its answer was read; a client waits for a place.
-    const auto blocks = [&](const Asked& w) { return w.client == a.client && w.number + kRingEntries <= a.number; };
+    const auto blocks = [&](const Asked& w) {
+      return w.client == a.client && w.number + kRingEntries <= a.number;
+    };
     if (std::ranges::any_of(waiting_, blocks)) {
       --number_[a.client];
       return;
@@ -230,7 +269,8 @@ class World {
     s.pin = a.pin;
     std::string key;
     if (a.key) key = key_text(*a.key);
-    if (a.op == Op::kInvalidate) key = a.bytes == 3 ? "configuration:" : fmt::format("configuration:{}@", a.bytes);
+    if (a.op == Op::kInvalidate)
+      key = a.bytes == 3 ? "configuration:" : fmt::format("configuration:{}@", a.bytes);
     s.key_bytes = static_cast<std::uint16_t>(key.size());
     s.id_at = static_cast<std::uint16_t>(a.key ? id_at_of(key) : 0);
     std::ranges::copy(key, s.key.begin());
@@ -257,7 +297,8 @@ class World {
   }
 
   void ask_publish(std::uint32_t client, const ModelOp& op) {
-    Asked a{.client = client, .op = Op::kPublish, .spec = 1 + op.b % 2, .content = 1 + op.b / 2 % 2};
+    Asked a{
+        .client = client, .op = Op::kPublish, .spec = 1 + op.b % 2, .content = 1 + op.b / 2 % 2};
     std::vector<const Held*> mine;
     for (const Held& h : held_) {
       if (h.client == client || op.b % 32 == 5) mine.push_back(&h);  // sometimes somebody else's
@@ -301,13 +342,16 @@ class World {
     bool found = false;
     probe(control_, hash_of(text), [&](std::uint32_t slot, SlotWord word) {
       if (word.state != SlotState::kPublished) return false;
-      if (fault_ != Fault::kLeasesAreNotPublished) page(client).lease(index).store(lease_word(slot, word.generation));
+      if (fault_ != Fault::kLeasesAreNotPublished)
+        page(client).lease(index).store(lease_word(slot, word.generation));
       page(client).touched_word(slot).fetch_or(std::uint64_t{1} << slot % 64);
       const auto there = objects_.find(key);
       found = true;
-      expect(there != objects_.end() && there->second.slot == slot, "key {} is found and should not be", key);
+      expect(there != objects_.end() && there->second.slot == slot,
+             "key {} is found and should not be", key);
       if (there == objects_.end()) return true;
-      leases_.push_back({client, index, slot, word.generation, there->second.extent, there->second.stamp});
+      leases_.push_back(
+          {client, index, slot, word.generation, there->second.extent, there->second.stamp});
       return true;
     });
     expect(found == objects_.contains(key), "key {} is there and is not found", key);
@@ -324,26 +368,32 @@ class World {
   void garbage(const ModelOp& op) {
     std::mt19937_64 random(op.a);
     const PageView p = page(kHostile);
-    const auto published = [&]() -> std::uint64_t {  // a lease that really stands, of somebody who is none
+    const auto published =
+        [&]() -> std::uint64_t {  // a lease that really stands, of somebody who is none
       if (objects_.empty() || random() % 2 == 0) return random();
-      const Object& o = std::next(objects_.begin(), static_cast<std::ptrdiff_t>(random() % objects_.size()))->second;
+      const Object& o =
+          std::next(objects_.begin(), static_cast<std::ptrdiff_t>(random() % objects_.size()))
+              ->second;
       return lease_word(o.slot, o.generation);
     };
     switch (op.b % 5) {
       case 0:
         p.header().leases_high.store(static_cast<std::uint32_t>(random()));
-        for (std::uint32_t i = 0; i < 8; ++i) p.lease(static_cast<std::uint32_t>(random() % kLeasesPerClient)).store(published());
+        for (std::uint32_t i = 0; i < 8; ++i)
+          p.lease(static_cast<std::uint32_t>(random() % kLeasesPerClient)).store(published());
         break;
       case 1:
         for (std::uint32_t i = 0; i < kLeasesPerClient; ++i) p.lease(i).store(0);
         break;
       case 2:
-        for (std::uint32_t slot = 0; slot < control_.index_slots(); slot += 64) p.touched_word(slot).store(random());
+        for (std::uint32_t slot = 0; slot < control_.index_slots(); slot += 64)
+          p.touched_word(slot).store(random());
         p.header().sleepers.store(static_cast<std::uint32_t>(random()));
         p.header().answers.store(static_cast<std::uint32_t>(random()));
         break;
       case 3:
-        for (std::uint32_t i = 0; i < kRingEntries; ++i) p.completion(i).number.store(random() % 2 == 0 ? random() : random() % 200);
+        for (std::uint32_t i = 0; i < kRingEntries; ++i)
+          p.completion(i).number.store(random() % 2 == 0 ? random() : random() % 200);
         break;
       default: {
         const std::uint64_t first = random() % 2 == 0 ? random() % 200 : random();
@@ -357,7 +407,8 @@ class World {
           s.key_bytes = static_cast<std::uint16_t>(random() % 1100);
           s.id_at = static_cast<std::uint16_t>(random() % 1100);
           s.extent_bytes |= std::uint64_t{1} << 40;  // more than there is
-          if (!held_.empty() && random() % 2 == 0) s.reservation = held_[random() % held_.size()].reservation;
+          if (!held_.empty() && random() % 2 == 0)
+            s.reservation = held_[random() % held_.size()].reservation;
           if (random() % 2 == 0) std::ranges::fill(s.key, 'a');
           s.number.store(n);
         }
@@ -408,12 +459,14 @@ class World {
     }
   }
 
-  std::optional<Answer> same_key_answer(std::uint32_t key, const Asked& a, const std::map<std::uint32_t, Object>& objects) {
+  std::optional<Answer> same_key_answer(std::uint32_t key, const Asked& a,
+                                        const std::map<std::uint32_t, Object>& objects) {
     const auto there = objects.find(key);
     if (there == objects.end()) return std::nullopt;
     if (there->second.spec != a.spec) return Answer::kConflict;
     if (a.op == Op::kReserve) return Answer::kDuplicate;
-    const bool differs = there->second.content != 0 && a.content != 0 && there->second.content != a.content;
+    const bool differs =
+        there->second.content != 0 && a.content != 0 && there->second.content != a.content;
     return differs ? Answer::kDivergentDuplicate : Answer::kDuplicate;
   }
 
@@ -436,11 +489,16 @@ class World {
     const auto answer = static_cast<Answer>(c.answer);
     switch (a.op) {
       case Op::kGrant:
-      case Op::kReserve: judge_space(a, c, answer, before); break;
-      case Op::kPublish: judge_publish(a, answer, before); break;
+      case Op::kReserve:
+        judge_space(a, c, answer, before);
+        break;
+      case Op::kPublish:
+        judge_publish(a, answer, before);
+        break;
       case Op::kAbandon: {
-        const auto mine = std::ranges::find_if(
-            held_, [&](const Held& h) { return h.reservation == a.reservation && h.client == a.client; });
+        const auto mine = std::ranges::find_if(held_, [&](const Held& h) {
+          return h.reservation == a.reservation && h.client == a.client;
+        });
         expect_answer(a, answer, mine == held_.end() ? Answer::kUnknownReservation : Answer::kOk);
         if (mine != held_.end()) held_.erase(mine), ++totals_.abandoned;
         break;
@@ -469,13 +527,14 @@ class World {
         if (there != objects_.end()) there->second.pin = a.pin;
         break;
       }
-      case Op::kNone: break;
+      case Op::kNone:
+        break;
     }
   }
 
   void expect_answer(const Asked& a, Answer answer, Answer right) {
-    expect(answer == right, "request {} of client {} (op {}): answer {}, not {}", a.number, a.client,
-           static_cast<int>(a.op), static_cast<int>(answer), static_cast<int>(right));
+    expect(answer == right, "request {} of client {} (op {}): answer {}, not {}", a.number,
+           a.client, static_cast<int>(a.op), static_cast<int>(answer), static_cast<int>(right));
   }
 
   bool is_pending(std::uint32_t key) const {
@@ -486,7 +545,8 @@ class World {
   void expect_no_room(std::uint64_t bytes) {
     if (!one_at_a_time_) return;  // a request that was served after it may have made some
     for (const auto& [key, o] : objects_) {
-      expect(o.pin == kHardPin || named(o.slot, o.generation), "no room is said while key {} could go", key);
+      expect(o.pin == kHardPin || named(o.slot, o.generation),
+             "no room is said while key {} could go", key);
     }
     const std::uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes;
     for (std::uint32_t segment = 0; segment < kSegments.size(); ++segment) {
@@ -495,7 +555,8 @@ class World {
         if (is_free(control_.slot(slot).load().state)) continue;
         const arena::Extent e = extent_in(slot);
         if (e.segment != segment) continue;
-        for (std::uint64_t i = 0; i < e.bytes / kPageBytes; ++i) taken[e.offset / kPageBytes + i] = true;
+        for (std::uint64_t i = 0; i < e.bytes / kPageBytes; ++i)
+          taken[e.offset / kPageBytes + i] = true;
       }
       std::uint64_t run = 0;
       for (const bool t : taken) {
@@ -505,7 +566,8 @@ class World {
     }
   }
 
-  void judge_space(const Asked& a, const Completion& c, Answer answer, const std::map<std::uint32_t, Object>& before) {
+  void judge_space(const Asked& a, const Completion& c, Answer answer,
+                   const std::map<std::uint32_t, Object>& before) {
     std::uint64_t reserved = 0;
     for (const Held& h : held_) reserved += h.client == a.client ? h.extent.bytes : 0;
     const std::uint64_t bytes = align_up(a.bytes, kPageBytes);
@@ -532,7 +594,8 @@ class World {
     expect_answer(a, answer, Answer::kOk);
     if (answer != Answer::kOk) return;
     const arena::Extent extent{.segment = c.segment, .offset = c.offset, .bytes = c.extent_bytes};
-    expect(c.segment < kSegments.size() && arena::inside(extent, kSegments[c.segment]), "an extent outside the arena");
+    expect(c.segment < kSegments.size() && arena::inside(extent, kSegments[c.segment]),
+           "an extent outside the arena");
     expect(extent.bytes == bytes, "{} bytes asked, {} granted", a.bytes, extent.bytes);
     if (!failure_.empty()) return;
     held_.push_back({.reservation = c.reservation,
@@ -547,8 +610,9 @@ class World {
   }
 
   void judge_publish(const Asked& a, Answer answer, const std::map<std::uint32_t, Object>& before) {
-    const auto mine = std::ranges::find_if(
-        held_, [&](const Held& h) { return h.reservation == a.reservation && h.client == a.client; });
+    const auto mine = std::ranges::find_if(held_, [&](const Held& h) {
+      return h.reservation == a.reservation && h.client == a.client;
+    });
     if (mine == held_.end()) return expect_answer(a, answer, Answer::kUnknownReservation);
     if (a.bytes > mine->extent.bytes) return expect_answer(a, answer, Answer::kMalformed);
     const Held held = *mine;
@@ -569,7 +633,12 @@ class World {
       }
     }
     ++totals_.published;
-    Object object{.spec = a.spec, .content = a.content, .pin = a.pin, .bytes = a.bytes, .extent = held.extent, .stamp = held.stamp};
+    Object object{.spec = a.spec,
+                  .content = a.content,
+                  .pin = a.pin,
+                  .bytes = a.bytes,
+                  .extent = held.extent,
+                  .stamp = held.stamp};
     object.extent.bytes = align_up(align_up(a.bytes, 64), kPageBytes);
     bool found = false;
     for (std::uint32_t slot = 0; slot < control_.index_slots(); ++slot) {
@@ -610,37 +679,44 @@ class World {
     std::uint64_t reserved = 0, used = 0;
     for (Held& h : held_) {
       const SlotWord word = control_.slot(h.slot).load();
-      expect(word.state == (h.expired ? SlotState::kExpired : SlotState::kReserved), "slot {} is in state {}", h.slot,
-             static_cast<int>(word.state));
-      expect(control_.slot(h.slot).reservation.load() == h.reservation, "slot {} has another reservation", h.slot);
+      expect(word.state == (h.expired ? SlotState::kExpired : SlotState::kReserved),
+             "slot {} is in state {}", h.slot, static_cast<int>(word.state));
+      expect(control_.slot(h.slot).reservation.load() == h.reservation,
+             "slot {} has another reservation", h.slot);
       expected[h.slot] = h.extent;
       reserved += h.extent.bytes;
       // Its writer goes on, until it says that it stopped or is dead.
       stamp(h.extent, h.stamp);
     }
     for (const auto& [key, o] : objects_) {
-      expect(control_.slot(o.slot).load() == SlotWord{SlotState::kPublished, o.generation}, "key {} is lost", key);
+      expect(control_.slot(o.slot).load() == SlotWord{SlotState::kPublished, o.generation},
+             "key {} is lost", key);
       expected[o.slot] = o.extent;
       expect(stamped(o.extent, o.stamp), "bytes of key {} changed", key);
     }
     for (const Object& o : retired_) {
-      expect(control_.slot(o.slot).load() == SlotWord{SlotState::kRetired, o.generation}, "slot {} was freed under a lease", o.slot);
+      expect(control_.slot(o.slot).load() == SlotWord{SlotState::kRetired, o.generation},
+             "slot {} was freed under a lease", o.slot);
       expected[o.slot] = o.extent;
     }
     for (const Standing& l : leases_) {
-      expect(control_.slot(l.slot).load().generation == l.generation, "slot {} was reused under a lease", l.slot);
+      expect(control_.slot(l.slot).load().generation == l.generation,
+             "slot {} was reused under a lease", l.slot);
       expect(stamped(l.extent, l.stamp), "bytes changed under a lease on slot {}", l.slot);
     }
     std::uint64_t records = 0;
     for (std::uint32_t slot = 0; slot < control_.all_slots(); ++slot) {
       if (is_free(control_.slot(slot).load().state)) continue;
       const auto right = expected.find(slot);
-      expect(right != expected.end() || evicted_under_lease(slot), "slot {} is in state {} and nothing knows why", slot,
+      expect(right != expected.end() || evicted_under_lease(slot),
+             "slot {} is in state {} and nothing knows why", slot,
              static_cast<int>(control_.slot(slot).load().state));
-      if (right != expected.end()) expect(right->second == extent_in(slot), "slot {} names another extent", slot);
+      if (right != expected.end())
+        expect(right->second == extent_in(slot), "slot {} names another extent", slot);
       used += extent_in(slot).bytes;
       if (slot < control_.index_slots()) {
-        records += unpack_record_info(control_.slot(slot).record_info.load()).granules * kGranuleBytes;
+        records +=
+            unpack_record_info(control_.slot(slot).record_info.load()).granules * kGranuleBytes;
       }
     }
     for (auto a = expected.begin(); a != expected.end(); ++a) {
@@ -651,7 +727,8 @@ class World {
         expect(apart, "slots {} and {} name the same bytes", a->first, b->first);
       }
     }
-    const auto equal = [&](std::string_view what, const std::atomic<std::uint64_t>& counter, std::uint64_t right) {
+    const auto equal = [&](std::string_view what, const std::atomic<std::uint64_t>& counter,
+                           std::uint64_t right) {
       expect(counter.load() == right, "{} is {}, not {}", what, counter.load(), right);
     };
     equal("objects", c.objects, objects_.size());
@@ -674,7 +751,8 @@ class World {
                              : is_pending(key)      ? Presence::kPending
                                                     : Presence::kAbsent;
       const Presence found = look_up(control_, hash_of(key_text(key)));
-      expect(found == right, "key {} is looked up as {}, not {}", key, static_cast<int>(found), static_cast<int>(right));
+      expect(found == right, "key {} is looked up as {}, not {}", key, static_cast<int>(found),
+             static_cast<int>(right));
     }
   }
 
@@ -705,8 +783,9 @@ class World {
   std::string failure_;
 };
 
-constexpr std::array<const char*, kOpKinds> kNames{"kGrant", "kReserve", "kPublish",  "kAbandon", "kRemove", "kInvalidate", "kPin",
-                                                   "kAcquire", "kRelease", "kPassTime", "kDie",     "kRestart", "kGarbage"};
+constexpr std::array<const char*, kOpKinds> kNames{
+    "kGrant",   "kReserve", "kPublish",  "kAbandon", "kRemove",  "kInvalidate", "kPin",
+    "kAcquire", "kRelease", "kPassTime", "kDie",     "kRestart", "kGarbage"};
 
 }  // namespace
 
@@ -727,8 +806,9 @@ std::vector<ModelOp> random_ops(std::uint64_t seed, std::size_t count) {
 std::string describe(const std::vector<ModelOp>& ops) {
   std::string text;
   for (const ModelOp& op : ops) {
-    text += fmt::format("    {{OpKind::{}, {}, {}u, {}u}},\n", kNames[static_cast<std::size_t>(op.kind)], op.client % kHostile,
-                        op.a, op.b);
+    text +=
+        fmt::format("    {{OpKind::{}, {}, {}u, {}u}},\n",
+                    kNames[static_cast<std::size_t>(op.kind)], op.client % kHostile, op.a, op.b);
   }
   return text;
 }
@@ -742,7 +822,8 @@ std::optional<std::string> run_ops(const std::vector<ModelOp>& ops, Fault fault)
 }
 
 std::vector<ModelOp> shrink(std::vector<ModelOp> ops, Fault fault) {
-  for (std::size_t chunk = std::max<std::size_t>(ops.size() / 2, 1);; chunk = std::max<std::size_t>(chunk / 2, 1)) {
+  for (std::size_t chunk = std::max<std::size_t>(ops.size() / 2, 1);;
+       chunk = std::max<std::size_t>(chunk / 2, 1)) {
     bool smaller = false;
     for (std::size_t at = 0; at < ops.size();) {
       std::vector<ModelOp> fewer = ops;

@@ -35,14 +35,16 @@ class Storm {
   void run(int rounds, int restarts) {
     using Job = void (Storm::*)(Client&, std::uint32_t, unsigned);
     constexpr std::array<Job, 3> kWriting{&Storm::put, &Storm::write_in_place, &Storm::remove};
-    constexpr std::array<Job, 4> kReading{&Storm::read, &Storm::read, &Storm::wait, &Storm::look_around};
+    constexpr std::array<Job, 4> kReading{&Storm::read, &Storm::read, &Storm::wait,
+                                          &Storm::look_around};
     writers_ = static_cast<int>(clients_.size() * kWriting.size());
     std::vector<std::jthread> threads;
     const auto start = [&](Client& client, Job job, bool writes) {
       threads.emplace_back([this, &client, job, writes, rounds, seed = seed_ + threads.size()] {
         std::mt19937_64 random(seed);
         for (int i = 0; writes ? i < rounds : writers_ > 0; ++i) {
-          (this->*job)(client, static_cast<std::uint32_t>(random() % kKeys), static_cast<unsigned>(random()));
+          (this->*job)(client, static_cast<std::uint32_t>(random() % kKeys),
+                       static_cast<unsigned>(random()));
         }
         if (writes) --writers_;
       });
@@ -75,8 +77,9 @@ class Storm {
 
  private:
   static void expect_trouble_only(const Error& e) {
-    const bool expected = e.code == Code::kUnavailable || e.code == Code::kPending || e.code == Code::kNotFound ||
-                          e.code == Code::kExpired || e.code == Code::kOutOfSpace;
+    const bool expected = e.code == Code::kUnavailable || e.code == Code::kPending ||
+                          e.code == Code::kNotFound || e.code == Code::kExpired ||
+                          e.code == Code::kOutOfSpace;
     EXPECT_TRUE(expected) << e.message;
   }
 
@@ -114,12 +117,16 @@ class Storm {
 
   void remove(Client& client, std::uint32_t key, unsigned number) {
     if (number % 3 == 0) {
-      if (const auto pinned = client.pin(keys_[key], milliseconds(1)); !pinned) expect_trouble_only(pinned.error());
+      if (const auto pinned = client.pin(keys_[key], milliseconds(1)); !pinned)
+        expect_trouble_only(pinned.error());
     }
-    if (const auto removed = client.remove(keys_[key], seconds(30)); !removed) expect_trouble_only(removed.error());
+    if (const auto removed = client.remove(keys_[key], seconds(30)); !removed)
+      expect_trouble_only(removed.error());
   }
 
-  void wait(Client& client, std::uint32_t, unsigned) { EXPECT_TRUE(client.wait(keys_, milliseconds(1))); }
+  void wait(Client& client, std::uint32_t, unsigned) {
+    EXPECT_TRUE(client.wait(keys_, milliseconds(1)));
+  }
 
   void look_around(Client& client, std::uint32_t, unsigned number) {
     std::array<Presence, kKeys> presence{};
@@ -169,7 +176,9 @@ TEST(Threads, OneThatWaitsForADaemonHoldsUpNoOther) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(client->get(key_named("k")));
     EXPECT_TRUE(client->wait(std::array{key_named("absent")}, milliseconds(5)));
-    EXPECT_EQ(put_bytes(*client, "quick", pattern(1000, 3), {.timeout = milliseconds(20)}).error().code, Code::kUnavailable);
+    EXPECT_EQ(
+        put_bytes(*client, "quick", pattern(1000, 3), {.timeout = milliseconds(20)}).error().code,
+        Code::kUnavailable);
     EXPECT_FALSE(client->attached());
     EXPECT_EQ(client->list("").size(), 1u);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
 #include <sluice/client.h>
 
 #include "arena/shared_segment.h"
@@ -35,7 +36,8 @@ class ArenaProcess {
   explicit ArenaProcess(store::DaemonOptions options) : options_(std::move(options)) {
     static std::atomic<int> count{0};
     if (options_.directory.empty()) {
-      options_.directory = "/dev/shm/sluice-crash-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+      options_.directory =
+          "/dev/shm/sluice-crash-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
     }
     options_.keep_on_stop = true;
   }
@@ -105,7 +107,8 @@ class ControlFile {
   std::uint64_t bytes_of(const std::vector<std::uint32_t>& slots) const {
     std::uint64_t sum = 0;
     for (const std::uint32_t i : slots) {
-      sum += std::uint64_t{store::unpack_extent_info(view_.slot(i).extent_info.load()).pages} * kPageBytes;
+      sum += std::uint64_t{store::unpack_extent_info(view_.slot(i).extent_info.load()).pages} *
+             kPageBytes;
     }
     return sum;
   }
@@ -116,7 +119,8 @@ class ControlFile {
 };
 
 // Waits until `condition` holds. False when patience ended first.
-inline bool eventually(const std::function<bool()>& condition, std::chrono::nanoseconds patience = kPatience) {
+inline bool eventually(const std::function<bool()>& condition,
+                       std::chrono::nanoseconds patience = kPatience) {
   const Instant deadline = deadline_after(now(), patience);
   while (!condition()) {
     if (now() >= deadline) return false;
@@ -135,21 +139,26 @@ inline void expect_nothing_left(const ArenaProcess& arena) {
   const ControlFile control(arena.directory());
   const auto& c = control->header().counters;
   const auto clean = [&] {
-    return c.clients == 0 && c.objects == 0 && c.used_bytes == 0 && c.reserved_bytes == 0 && c.record_bytes == 0;
+    return c.clients == 0 && c.objects == 0 && c.used_bytes == 0 && c.reserved_bytes == 0 &&
+           c.record_bytes == 0;
   };
   EXPECT_TRUE(eventually(clean, seconds(10)))
-      << "clients " << c.clients << ", objects " << c.objects << ", used " << c.used_bytes << ", reserved "
-      << c.reserved_bytes << ", records " << c.record_bytes;
+      << "clients " << c.clients << ", objects " << c.objects << ", used " << c.used_bytes
+      << ", reserved " << c.reserved_bytes << ", records " << c.record_bytes;
   using store::SlotState;
-  for (const SlotState state : {SlotState::kReserved, SlotState::kExpired, SlotState::kPublished, SlotState::kRetired}) {
+  for (const SlotState state :
+       {SlotState::kReserved, SlotState::kExpired, SlotState::kPublished, SlotState::kRetired}) {
     EXPECT_TRUE(control.slots_in(state).empty()) << "slots in state " << static_cast<int>(state);
   }
   for (const auto& kind : c.kinds) EXPECT_EQ(kind.objects + kind.object_bytes, 0u);
 }
 
-inline std::string key_name(std::uint32_t key) { return "k" + std::to_string(key); }
+inline std::string key_name(std::uint32_t key) {
+  return "k" + std::to_string(key);
+}
 
-inline Result<PutOutcome> put_identity(Client& client, Identity id, std::size_t bytes, const PutOptions& options = {}) {
+inline Result<PutOutcome> put_identity(Client& client, Identity id, std::size_t bytes,
+                                       const PutOptions& options = {}) {
   return store::put_bytes(client, key_name(id.key), written(id, bytes), options);
 }
 
@@ -157,9 +166,12 @@ inline Result<PutOutcome> put_identity(Client& client, Identity id, std::size_t 
 inline std::optional<Identity> identity_of(const Lease& lease) {
   const auto tensors = lease.tensors();
   if (!tensors || tensors->size() != 1) return std::nullopt;
-  return read_back(lease.bytes().subspan(tensors->front().data_offset, tensors->front().data_bytes));
+  return read_back(
+      lease.bytes().subspan(tensors->front().data_offset, tensors->front().data_bytes));
 }
 
-inline bool soak() { return std::getenv("SLUICE_SOAK") != nullptr; }
+inline bool soak() {
+  return std::getenv("SLUICE_SOAK") != nullptr;
+}
 
 }  // namespace sluice::crash

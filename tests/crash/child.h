@@ -13,13 +13,12 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "base/check.h"
 
@@ -30,7 +29,8 @@ template <class T>
 class Shared {
  public:
   Shared() {
-    void* at = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* at =
+        ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(at != MAP_FAILED);
     value_ = new (at) T{};
   }
@@ -98,29 +98,33 @@ class Child {
   }
 
  private:
-  static int meaning(int status) noexcept { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+  static int meaning(int status) noexcept {
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
   void end() noexcept {
     if (pid_ != 0) kill_and_wait();
   }
   pid_t pid_ = 0;
 };
 
-[[noreturn]] inline void give_up(const char* file, int line, const char* condition, const std::string& why = {}) {
+[[noreturn]] inline void give_up(const char* file, int line, const char* condition,
+                                 const std::string& why = {}) {
   std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, condition, why.c_str());
   std::fflush(nullptr);
   ::_exit(9);
 }
 
 template <class... Args>
-[[noreturn]] void give_up(const char* file, int line, const char* condition, fmt::format_string<Args...> text,
-                          Args&&... args) {
+[[noreturn]] void give_up(const char* file, int line, const char* condition,
+                          fmt::format_string<Args...> text, Args&&... args) {
   give_up(file, line, condition, fmt::format(text, std::forward<Args>(args)...));
 }
 
 // In a child: ends it with a line on stderr. The rest is a format and its arguments.
-#define REQUIRE(condition, ...)                                                              \
-  do {                                                                                       \
-    if (!(condition)) ::sluice::crash::give_up(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
+#define REQUIRE(condition, ...)                                                            \
+  do {                                                                                     \
+    if (!(condition))                                                                      \
+      ::sluice::crash::give_up(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)
 
 }  // namespace sluice::crash

@@ -4,14 +4,13 @@
 #include <fstream>
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "arena_process.h"
 #include "store/attach_frames.h"
@@ -52,7 +51,10 @@ double cpu_seconds_of(pid_t pid) {
 }
 
 TEST(Exhausted, AFullArenaIsSaidAtTheDeadlineAndServesTheNextGoodRequest) {
-  ArenaProcess arena({.arena_bytes = 2 * kMiB, .objects_max = 50, .reserved_bytes_per_client = 2 * kMiB, .touch = false});
+  ArenaProcess arena({.arena_bytes = 2 * kMiB,
+                      .objects_max = 50,
+                      .reserved_bytes_per_client = 2 * kMiB,
+                      .touch = false});
   arena.start();
   {
     auto client = arena.client();
@@ -76,11 +78,13 @@ TEST(Exhausted, AFullArenaIsSaidAtTheDeadlineAndServesTheNextGoodRequest) {
 }
 
 // Runs `body` in a process whose `folder` is a file system of `bytes` in memory. False when this machine does not let it.
-bool on_small_file_system(const std::string& folder, std::size_t bytes, const std::function<int()>& body, int* result) {
+bool on_small_file_system(const std::string& folder, std::size_t bytes,
+                          const std::function<int()>& body, int* result) {
   constexpr int kNotAllowed = 77;
   std::filesystem::create_directory(folder);
   Child child([&] {
-    if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return kNotAllowed;
+    if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+      return kNotAllowed;
     const std::string size = "size=" + std::to_string(bytes);
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmpfs", folder.c_str(), "tmpfs", 0, size.c_str()) != 0) {
@@ -97,14 +101,21 @@ TEST(Exhausted, AFullFileSystemIsAnErrorBeforeAnythingIsWrittenAndNothingIsLeftO
   const std::string folder = testing::TempDir() + "sluice-small-" + std::to_string(::getpid());
   int result = 0;
   const auto body = [&] {
-    store::DaemonOptions options{.directory = folder + "/arena", .arena_bytes = 64 * kMiB, .objects_max = 50, .touch = false};
-    for (const std::uint64_t arena_bytes : {64 * kMiB, 15 * kMiB + 512 * 1024}) {  // data, then the control segment
+    store::DaemonOptions options{.directory = folder + "/arena",
+                                 .arena_bytes = 64 * kMiB,
+                                 .objects_max = 50,
+                                 .touch = false};
+    for (const std::uint64_t arena_bytes :
+         {64 * kMiB, 15 * kMiB + 512 * 1024}) {  // data, then the control segment
       options.arena_bytes = arena_bytes;
       const auto refused = store::Daemon::open(options);
-      REQUIRE(!refused && refused.error().code == Code::kOutOfSpace, "{}", refused ? std::string() : refused.error().message);
-      REQUIRE(refused.error().message.find(folder) != std::string::npos, "{}", refused.error().message);
+      REQUIRE(!refused && refused.error().code == Code::kOutOfSpace, "{}",
+              refused ? std::string() : refused.error().message);
+      REQUIRE(refused.error().message.find(folder) != std::string::npos, "{}",
+              refused.error().message);
       const auto space = std::filesystem::space(folder);
-      REQUIRE(space.capacity - space.free < kMiB, "{} bytes are left behind", space.capacity - space.free);
+      REQUIRE(space.capacity - space.free < kMiB, "{} bytes are left behind",
+              space.capacity - space.free);
     }
     options.arena_bytes = 8 * kMiB;
     ArenaProcess arena(options);
@@ -116,15 +127,19 @@ TEST(Exhausted, AFullFileSystemIsAnErrorBeforeAnythingIsWrittenAndNothingIsLeftO
     const UniqueFd hog(::open((folder + "/hog").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     const auto left = static_cast<off_t>(std::filesystem::space(folder).available);
     REQUIRE(::fallocate(hog.get(), 0, 0, left) == 0);
-    const auto refused = Client::attach({.directory = arena.directory(), .attach_timeout = seconds(5)});
-    REQUIRE(!refused && refused.error().code == Code::kOutOfSpace, "{}", refused ? std::string() : refused.error().message);
-    for (std::uint32_t key = 2; key < 20; ++key) REQUIRE(put_identity(*client, {key, 1}, kMiB, {}).has_value());
+    const auto refused =
+        Client::attach({.directory = arena.directory(), .attach_timeout = seconds(5)});
+    REQUIRE(!refused && refused.error().code == Code::kOutOfSpace, "{}",
+            refused ? std::string() : refused.error().message);
+    for (std::uint32_t key = 2; key < 20; ++key)
+      REQUIRE(put_identity(*client, {key, 1}, kMiB, {}).has_value());
     REQUIRE(::ftruncate(hog.get(), 0) == 0);
     REQUIRE(arena.client()->get(key_named(key_name(19))).has_value());
     return 0;
   };
   if (!on_small_file_system(folder, 16 * kMiB, body, &result)) {
-    GTEST_SKIP() << "needs the right to mount a tmpfs in a namespace of its own (root, or user namespaces)";
+    GTEST_SKIP()
+        << "needs the right to mount a tmpfs in a namespace of its own (root, or user namespaces)";
   }
   EXPECT_EQ(result, 0);
 }
@@ -144,14 +159,17 @@ TEST(Exhausted, ADaemonWithoutDescriptorsRefusesNewClientsServesTheOldOnesAndDoe
       limit_open_files(daemon, limit);
       const double cpu = cpu_seconds_of(daemon);
       const Instant start = now();
-      const auto refused = Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(300)});
+      const auto refused =
+          Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(300)});
       const double elapsed = static_cast<double>(now() - start) / 1e9;
       if (!refused) {
-        EXPECT_THAT(refused.error().code, testing::AnyOf(Code::kLimit, Code::kIo)) << refused.error().message;
+        EXPECT_THAT(refused.error().code, testing::AnyOf(Code::kLimit, Code::kIo))
+            << refused.error().message;
         ++refusals;
       }
       EXPECT_LT(cpu_seconds_of(daemon) - cpu, 0.1 + elapsed / 2) << "the daemon spins";
-      EXPECT_EQ(put_identity(*client, {10 + static_cast<std::uint32_t>(limit), 1}, 1000), PutOutcome::kPublished);
+      EXPECT_EQ(put_identity(*client, {10 + static_cast<std::uint32_t>(limit), 1}, 1000),
+                PutOutcome::kPublished);
     }
     EXPECT_GT(refusals, 3);
     limit_open_files(daemon, 1024);
@@ -176,7 +194,8 @@ TEST(Exhausted, ARestartWithoutDescriptorsNeverTakesALivingClientForADeadOne) {
     REQUIRE(eventually([&] { return *step == 2; }));
     write(writer->data(0), {1, 1});
     const auto outcome = writer->publish(kPatience);
-    REQUIRE(outcome == PutOutcome::kPublished, "{}", outcome ? std::string() : outcome.error().message);
+    REQUIRE(outcome == PutOutcome::kPublished, "{}",
+            outcome ? std::string() : outcome.error().message);
     return 0;
   });
   ASSERT_TRUE(eventually([&] { return *step == 1; }));
@@ -199,23 +218,26 @@ TEST(Exhausted, ARestartWithoutDescriptorsNeverTakesALivingClientForADeadOne) {
 }
 
 TEST(Exhausted, AClientWithoutDescriptorsIsToldSoAndTakesNoPlaceInTheArena) {
-  ArenaProcess arena({.arena_bytes = 2 * kMiB, .segment_bytes = 64u << 10, .objects_max = 50, .touch = false});
+  ArenaProcess arena(
+      {.arena_bytes = 2 * kMiB, .segment_bytes = 64u << 10, .objects_max = 50, .touch = false});
   arena.start();
   Child process([&] {
     REQUIRE(arena.client()->attached());
     for (rlim_t spare = 0; spare < 36; ++spare) {
       const rlimit few{.rlim_cur = open_files_of(::getpid()) - 1 + spare, .rlim_max = 1024};
       REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
-      const auto refused = Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(200)});
+      const auto refused =
+          Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(200)});
       if (refused) continue;
-      REQUIRE(refused.error().code == Code::kLimit || refused.error().code == Code::kIo, "{}", refused.error().message);
+      REQUIRE(refused.error().code == Code::kLimit || refused.error().code == Code::kIo, "{}",
+              refused.error().message);
     }
     const rlimit many{.rlim_cur = 1024, .rlim_max = 1024};
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &many) == 0);
     auto client = arena.client();
     REQUIRE(put_identity(*client, {1, 1}, 1000, {}).has_value());
-    REQUIRE(eventually([&] { return client->clients().size() == 1; }, seconds(5)), "{} clients are listed",
-            client->clients().size());
+    REQUIRE(eventually([&] { return client->clients().size() == 1; }, seconds(5)),
+            "{} clients are listed", client->clients().size());
     return 0;
   });
   EXPECT_EQ(process.wait(), 0);
@@ -234,13 +256,15 @@ TEST(Attach, GivingUpHalfwayTakesNoPlaceInTheArena) {
       REQUIRE(socket.has_value(), "{}", socket.error().message);
       REQUIRE(store::send_frame(socket->get(), std::as_bytes(std::span(&request, 1))).has_value());
       if (i % 2 == 0) continue;  // hangs up before the answer; else after it
-      const auto reply = store::receive_frame(socket->get(), sizeof(store::AttachReply), deadline_after(now(), kPatience));
+      const auto reply = store::receive_frame(socket->get(), sizeof(store::AttachReply),
+                                              deadline_after(now(), kPatience));
       REQUIRE(reply.has_value(), "attempt {}: {}", i, reply.error().message);
       const auto decoded = store::decode_reply(reply->bytes);
-      REQUIRE(decoded && decoded->code == 0, "attempt {}: {}", i, decoded ? decoded->message.data() : "");
+      REQUIRE(decoded && decoded->code == 0, "attempt {}: {}", i,
+              decoded ? decoded->message.data() : "");
     }
-    REQUIRE(eventually([&] { return client->clients().size() == 1; }, seconds(5)), "{} clients are listed",
-            client->clients().size());
+    REQUIRE(eventually([&] { return client->clients().size() == 1; }, seconds(5)),
+            "{} clients are listed", client->clients().size());
     REQUIRE(arena.client()->attached());
     return 0;
   });
@@ -251,11 +275,14 @@ TEST(Attach, GivingUpHalfwayTakesNoPlaceInTheArena) {
 TEST(Attach, AWrongVersionOrNonsenseIsRefusedWithItsReasonAndTheNextGoodClientIsServed) {
   ArenaProcess arena({.arena_bytes = 2 * kMiB, .objects_max = 50, .touch = false});
   arena.start();
-  { auto ready = arena.client(); }
+  {
+    auto ready = arena.client();
+  }
   const auto answer_to = [&](std::span<const std::byte> frame) {
     auto socket = store::connect_to(store::socket_path(arena.directory()));
     EXPECT_TRUE(socket && store::send_frame(socket->get(), frame));
-    auto reply = store::receive_frame(socket->get(), sizeof(store::AttachReply), deadline_after(now(), kPatience));
+    auto reply = store::receive_frame(socket->get(), sizeof(store::AttachReply),
+                                      deadline_after(now(), kPatience));
     EXPECT_TRUE(reply) << reply.error().message;
     EXPECT_TRUE(reply->fds.empty()) << "descriptors for a stranger";
     return *store::decode_reply(reply->bytes);
@@ -265,13 +292,15 @@ TEST(Attach, AWrongVersionOrNonsenseIsRefusedWithItsReasonAndTheNextGoodClientIs
   const auto reply = answer_to(std::as_bytes(std::span(&other, 1)));
   EXPECT_EQ(reply.code, 1 + static_cast<std::uint32_t>(Code::kVersion));
   EXPECT_THAT(reply.message.data(), testing::HasSubstr("same Sluice version"));
-  for (const std::size_t bytes : {std::size_t{1}, sizeof(other) - 1, sizeof(other) + 1, std::size_t{5000}}) {
+  for (const std::size_t bytes :
+       {std::size_t{1}, sizeof(other) - 1, sizeof(other) + 1, std::size_t{5000}}) {
     EXPECT_NE(answer_to(std::vector<std::byte>(bytes, std::byte{0x41})).code, 0u) << bytes;
   }
   store::AttachRequest stranger;
   stranger.client = 3;
   stranger.serial = 1;
-  EXPECT_EQ(answer_to(std::as_bytes(std::span(&stranger, 1))).code, 1 + static_cast<std::uint32_t>(Code::kDetached));
+  EXPECT_EQ(answer_to(std::as_bytes(std::span(&stranger, 1))).code,
+            1 + static_cast<std::uint32_t>(Code::kDetached));
   EXPECT_TRUE(put_identity(*arena.client(), {1, 1}, 1000));
   expect_nothing_left(arena);
 }
@@ -280,7 +309,9 @@ TEST(Attach, AWrongVersionOrNonsenseIsRefusedWithItsReasonAndTheNextGoodClientIs
 TEST(Attach, ToADaemonThatStandsStillEndsAtTheDeadline) {
   ArenaProcess arena({.arena_bytes = 2 * kMiB, .objects_max = 50, .touch = false});
   arena.start();
-  { auto ready = arena.client(); }
+  {
+    auto ready = arena.client();
+  }
   arena.daemon().signal(SIGSTOP);
   Child process([&] {
     std::vector<Result<UniqueFd>> waiting;
@@ -291,7 +322,8 @@ TEST(Attach, ToADaemonThatStandsStillEndsAtTheDeadline) {
       waiting.push_back(std::move(socket));
     }
     const Instant start = now();
-    const auto attached = Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(300)});
+    const auto attached =
+        Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(300)});
     REQUIRE(!attached, "attached to a daemon that stands still");
     REQUIRE(now() - start < 5000 * kNsPerMs, "{} ms", (now() - start) / kNsPerMs);
     return 0;
@@ -300,6 +332,22 @@ TEST(Attach, ToADaemonThatStandsStillEndsAtTheDeadline) {
   EXPECT_TRUE(eventually([&] { return process.ended(&result); }, seconds(60))) << "it hangs";
   EXPECT_EQ(result, 0);
   arena.daemon().signal(SIGCONT);
+}
+
+// A daemon that is slow is waited for until the caller's own deadline.
+TEST(Attach, ToADaemonThatAnswersLateSucceedsBeforeTheCallersDeadline) {
+  ArenaProcess arena({.arena_bytes = 2 * kMiB, .objects_max = 50, .touch = false});
+  arena.start();
+  { auto ready = arena.client(); }
+  arena.daemon().signal(SIGSTOP);
+  Child process([&] {
+    REQUIRE(put_identity(*arena.client(), {1, 1}, 1000).has_value());
+    return 0;
+  });
+  std::this_thread::sleep_for(milliseconds(1500));  // longer than one attempt waits
+  arena.daemon().signal(SIGCONT);
+  EXPECT_EQ(process.wait(), 0);
+  expect_nothing_left(arena);
 }
 
 // A busy ring does not keep the daemon from its other duties.
@@ -314,7 +362,8 @@ TEST(Busy, AStreamOfRequestsDoesNotKeepNewClientsOut) {
       std::vector<std::thread> threads;
       for (int t = 0; t < 6; ++t) {
         threads.emplace_back([&] {
-          while (!*stop) [[maybe_unused]] const auto removed = client->remove(key_named("nothing"));
+          while (!*stop) [[maybe_unused]]
+            const auto removed = client->remove(key_named("nothing"));
         });
       }
       for (auto& thread : threads) thread.join();

@@ -16,7 +16,8 @@ namespace {
 using store::key_named;
 
 constexpr std::size_t kObjectBytes = 8000;
-constexpr std::uint32_t kHeld = 500;  // keys of the two reservations that outlive the daemon's death
+constexpr std::uint32_t kHeld =
+    500;  // keys of the two reservations that outlive the daemon's death
 
 enum class Expect : std::uint32_t { kUntouched, kPresent, kAbsent };
 
@@ -30,12 +31,14 @@ PutOptions patient(bool pinned = true) {
 }
 
 NamedTensorSpec spec_of(std::size_t bytes) {
-  return {.name = "tensor", .spec = {.dtype = DType::kU8, .shape = {static_cast<std::int64_t>(bytes)}}};
+  return {.name = "tensor",
+          .spec = {.dtype = DType::kU8, .shape = {static_cast<std::int64_t>(bytes)}}};
 }
 
 class Workload {
  public:
-  Workload(const ArenaProcess& arena, Board& board) : arena_(arena), board_(board), client_(arena.client()) {}
+  Workload(const ArenaProcess& arena, Board& board)
+      : arena_(arena), board_(board), client_(arena.client()) {}
 
   int run() {
     auto held = reserve(kHeld);
@@ -46,14 +49,16 @@ class Workload {
       auto writer = reserve(i);
       write(writer.data(0), {i, 1});
       const auto outcome = writer.publish();
-      REQUIRE(outcome == PutOutcome::kPublished, "{}: {}", i, outcome ? std::string() : outcome.error().message);
+      REQUIRE(outcome == PutOutcome::kPublished, "{}: {}", i,
+              outcome ? std::string() : outcome.error().message);
       board_.keys[i] = Expect::kPresent;
     }
     remove(0);
     remove(11);
     for (std::uint32_t i = 20; i < 23; ++i) reserve(i);  // dropped at once: abandoned
     put(1, PutOutcome::kDuplicate);
-    REQUIRE(put_identity(*client_, {2, 77}, kObjectBytes, patient()) == PutOutcome::kDivergentDuplicate);
+    REQUIRE(put_identity(*client_, {2, 77}, kObjectBytes, patient()) ==
+            PutOutcome::kDivergentDuplicate);
     a_client_that_dies();
     a_reservation_that_expires(30);
     a_generation_that_ends();
@@ -66,7 +71,8 @@ class Workload {
     write(held_too.data(0), {kHeld + 1, 1});
     for (Writer* writer : {&held, &held_too}) {
       const auto outcome = writer->publish();
-      REQUIRE(outcome == PutOutcome::kPublished, "{}", outcome ? std::string() : outcome.error().message);
+      REQUIRE(outcome == PutOutcome::kPublished, "{}",
+              outcome ? std::string() : outcome.error().message);
     }
     board_.keys[kHeld] = board_.keys[kHeld + 1] = Expect::kPresent;
     board_.held_published = true;
@@ -83,7 +89,8 @@ class Workload {
 
   void put(std::uint32_t key, PutOutcome expected) {
     const auto outcome = put_identity(*client_, {key, 1}, kObjectBytes, patient());
-    REQUIRE(outcome == expected, "{}: {}", key, outcome ? "another outcome" : outcome.error().message);
+    REQUIRE(outcome == expected, "{}: {}", key,
+            outcome ? "another outcome" : outcome.error().message);
     board_.keys[key] = Expect::kPresent;
   }
 
@@ -111,8 +118,9 @@ class Workload {
     });
     REQUIRE(doomed.wait() == -SIGKILL);
     for (std::uint32_t i = 40; i < 43; ++i) {
-      REQUIRE(eventually([&] { return client_->lookup(key_named(key_name(i))) == Presence::kAbsent; }),
-              "a reservation of the dead stands");
+      REQUIRE(
+          eventually([&] { return client_->lookup(key_named(key_name(i))) == Presence::kAbsent; }),
+          "a reservation of the dead stands");
       board_.keys[i] = Expect::kAbsent;
     }
   }
@@ -123,9 +131,11 @@ class Workload {
     options.write_timeout = milliseconds(1);
     auto writer = client_->reserve(key_named(key_name(key)), std::span(&spec, 1), {}, options);
     REQUIRE(writer && *writer);
-    REQUIRE(eventually([&] { return client_->lookup(key_named(key_name(key))) == Presence::kAbsent; }));
+    REQUIRE(
+        eventually([&] { return client_->lookup(key_named(key_name(key))) == Presence::kAbsent; }));
     const auto late = writer->publish();
-    REQUIRE(!late && late.error().code == Code::kExpired, "{}", late ? "published" : late.error().message);
+    REQUIRE(!late && late.error().code == Code::kExpired, "{}",
+            late ? "published" : late.error().message);
   }
 
   void a_generation_that_ends() {
@@ -142,14 +152,16 @@ class Workload {
     write(writer.data(0), {key, 1});
     put(key, PutOutcome::kPublished);
     const auto outcome = writer.publish();
-    REQUIRE(outcome == PutOutcome::kDuplicate, "{}", outcome ? "published" : outcome.error().message);
+    REQUIRE(outcome == PutOutcome::kDuplicate, "{}",
+            outcome ? "published" : outcome.error().message);
   }
 
   // Unpinned objects, more than the arena holds; nobody says which of them are left.
   void evictions() {
     for (std::uint32_t i = 100; i < 130; ++i) {
       const auto outcome = put_identity(*client_, {i, 1}, 60'000, patient(false));
-      REQUIRE(outcome == PutOutcome::kPublished, "{}: {}", i, outcome ? "another outcome" : outcome.error().message);
+      REQUIRE(outcome == PutOutcome::kPublished, "{}: {}", i,
+              outcome ? "another outcome" : outcome.error().message);
     }
   }
 
@@ -179,7 +191,8 @@ void expect_oracle_holds(const ArenaProcess& arena, const Board& board) {
       EXPECT_FALSE(lease) << key_name(key) << " is back";
       continue;
     }
-    ASSERT_TRUE(lease) << key_name(key) << " was acknowledged and is lost: " << lease.error().message;
+    ASSERT_TRUE(lease) << key_name(key)
+                       << " was acknowledged and is lost: " << lease.error().message;
     EXPECT_EQ(identity_of(*lease), (Identity{key, 1}));
   }
   for (const ObjectInfo& object : client->list("")) {
@@ -194,7 +207,8 @@ void expect_oracle_holds(const ArenaProcess& arena, const Board& board) {
 // Returns false when the workload ends without `hit` passes of the point.
 bool dies_there_and_goes_on(const std::string& point, unsigned hit) {
   SCOPED_TRACE("kill point " + point + ", hit " + std::to_string(hit));
-  ArenaProcess arena({.arena_bytes = 1u << 20, .segment_bytes = 512u << 10, .objects_max = 60, .touch = false});
+  ArenaProcess arena(
+      {.arena_bytes = 1u << 20, .segment_bytes = 512u << 10, .objects_max = 60, .touch = false});
   Shared<Board> board;
   arena.start([&] { arm_kill_point(point, hit); });
   Child workload([&] { return Workload(arena, *board).run(); });
@@ -228,11 +242,13 @@ std::string sleeps_in(pid_t pid) {
 }
 
 TEST(KillPoints, AWaitEndsWithThePublishThoughTheDaemonDiedBeforeItWokeAnybody) {
-  for (const char* point : {"install.between_slots", "install.after_grant", "serve.before_answer"}) {
+  for (const char* point :
+       {"install.between_slots", "install.after_grant", "serve.before_answer"}) {
     SCOPED_TRACE(point);
     ArenaProcess arena({.arena_bytes = 1u << 20, .objects_max = 60, .touch = false});
     // The second answer is the publish's; the first is its grant's.
-    arena.start([&] { arm_kill_point(point, std::string_view(point) == "serve.before_answer" ? 2 : 1); });
+    arena.start(
+        [&] { arm_kill_point(point, std::string_view(point) == "serve.before_answer" ? 2 : 1); });
     const auto key = key_named(key_name(1));
     Child consumer([&] {
       const auto presence = arena.client()->wait(std::span(&key, 1), kPatience);
@@ -249,7 +265,8 @@ TEST(KillPoints, AWaitEndsWithThePublishThoughTheDaemonDiedBeforeItWokeAnybody) 
     arena.start();
     EXPECT_EQ(producer.wait(), 0);
     int result = -1;
-    EXPECT_TRUE(eventually([&] { return consumer.ended(&result); }, seconds(20))) << "the consumer sleeps on";
+    EXPECT_TRUE(eventually([&] { return consumer.ended(&result); }, seconds(20)))
+        << "the consumer sleeps on";
     EXPECT_EQ(result, 0);
   }
 }
@@ -262,7 +279,8 @@ TEST(KillPoints, TheDaemonMayDieAtEachOfThem) {
     for (const unsigned hit : {1u, 2u, 4u, 8u}) {
       const bool died = dies_there_and_goes_on(name, hit);
       deaths += died;
-      EXPECT_TRUE(died || hit > 1) << name << ": the workload never passes it, so nothing is known about it";
+      EXPECT_TRUE(died || hit > 1)
+          << name << ": the workload never passes it, so nothing is known about it";
       if (!died || testing::Test::HasFailure()) break;
     }
     if (testing::Test::HasFailure()) break;

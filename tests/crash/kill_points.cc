@@ -39,7 +39,8 @@ std::vector<std::string> kill_point_names() {
     if (entry.path().extension() != ".cc") continue;
     std::ifstream in(entry.path());
     const std::string text{std::istreambuf_iterator<char>(in), {}};
-    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
+    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end;
+         ++match) {
       names.insert((*match)[1]);
     }
   }

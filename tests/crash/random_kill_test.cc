@@ -40,7 +40,10 @@ bool is_trouble(const Error& e) noexcept {
 class Producer {
  public:
   Producer(const ArenaProcess& arena, Board& board, std::uint32_t number, std::uint64_t seed)
-      : board_(board), number_(number), random_(seed), client_(arena.client({.grant_ahead_bytes = 256u << 10})) {}
+      : board_(board),
+        number_(number),
+        random_(seed),
+        client_(arena.client({.grant_ahead_bytes = 256u << 10})) {}
 
   int run() {
     while (!board_.stop) {
@@ -77,16 +80,19 @@ class Producer {
   }
 
   Result<PutOutcome> put(Identity id) {
-    return put_identity(*client_, id, size_of_object(id), {.timeout = seconds(2), .hard_pin = true});
+    return put_identity(*client_, id, size_of_object(id),
+                        {.timeout = seconds(2), .hard_pin = true});
   }
 
   Result<PutOutcome> write_in_place(Identity id) {
-    const NamedTensorSpec spec{.name = "tensor",
-                               .spec = {.dtype = DType::kU8, .shape = {static_cast<std::int64_t>(size_of_object(id))}}};
+    const NamedTensorSpec spec{
+        .name = "tensor",
+        .spec = {.dtype = DType::kU8, .shape = {static_cast<std::int64_t>(size_of_object(id))}}};
     // Some reservations expire under the writer's hands.
     const auto write_timeout = random_() % 4 == 0 ? milliseconds(1) : milliseconds(5000);
-    auto writer = client_->reserve(key_named(key_name(id.key)), std::span(&spec, 1), {},
-                                   {.timeout = seconds(2), .write_timeout = write_timeout, .hard_pin = true});
+    auto writer =
+        client_->reserve(key_named(key_name(id.key)), std::span(&spec, 1), {},
+                         {.timeout = seconds(2), .write_timeout = write_timeout, .hard_pin = true});
     if (!writer) return std::unexpected(writer.error());
     if (!*writer) return PutOutcome::kDuplicate;
     write(writer->data(0), id);
@@ -98,7 +104,8 @@ class Producer {
   void churn() {
     const std::uint32_t key = kChurnFrom + static_cast<std::uint32_t>(random_() % kChurnKeys);
     const Identity id{key, static_cast<std::uint32_t>(random_())};
-    const auto outcome = put_identity(*client_, id, size_of_object({key, 1}), {.timeout = seconds(2)});
+    const auto outcome =
+        put_identity(*client_, id, size_of_object({key, 1}), {.timeout = seconds(2)});
     REQUIRE(outcome || is_trouble(outcome.error()), "{}", outcome.error().message);
     ++board_.puts;
   }
@@ -122,7 +129,8 @@ class Consumer {
       const std::uint32_t key = static_cast<std::uint32_t>(
           pinned ? random_() % board_.published.size() : kChurnFrom + random_() % kChurnKeys);
       const std::uint32_t before = pinned ? board_.published[key].load() : 0;
-      auto lease = client_->get(key_named(key_name(key)), random_() % 2 == 0 ? Verify::kNever : Verify::kAlways);
+      auto lease = client_->get(key_named(key_name(key)),
+                                random_() % 2 == 0 ? Verify::kNever : Verify::kAlways);
       if (!lease) {
         const Code code = lease.error().code;
         REQUIRE(code == Code::kNotFound || code == Code::kPending, "{}", lease.error().message);
@@ -134,7 +142,8 @@ class Consumer {
       const auto identity = identity_of(*lease);
       REQUIRE(identity && identity->key == key, "k{} is not whole", key);
       const bool stands = before != 0 && board_.published[key].load() == before;
-      REQUIRE(!stands || identity->sequence == before, "k{}: version {} instead of {}", key, identity->sequence, before);
+      REQUIRE(!stands || identity->sequence == before, "k{}: version {} instead of {}", key,
+              identity->sequence, before);
       ++board_.gets;
       if (random_() % 4 == 0) {
         kept.push_back(std::move(*lease));
@@ -158,7 +167,11 @@ class Consumer {
 class Scene {
  public:
   explicit Scene(unsigned seed)
-      : random_(seed), arena_({.arena_bytes = 4u << 20, .segment_bytes = 2u << 20, .objects_max = 200, .touch = false}) {
+      : random_(seed),
+        arena_({.arena_bytes = 4u << 20,
+                .segment_bytes = 2u << 20,
+                .objects_max = 200,
+                .touch = false}) {
     arena_.start();
     for (std::uint32_t i = 0; i < processes_.size(); ++i) start(i);
   }
@@ -186,13 +199,14 @@ class Scene {
         const std::uint32_t sequence = board_->published[key];
         if (sequence == 0) continue;
         auto lease = client->get(key_named(key_name(key)), Verify::kAlways);
-        ASSERT_TRUE(lease) << "k" << key << " was acknowledged and is lost: " << lease.error().message;
+        ASSERT_TRUE(lease) << "k" << key
+                           << " was acknowledged and is lost: " << lease.error().message;
         EXPECT_EQ(identity_of(*lease), (Identity{key, sequence}));
       }
     }
     expect_nothing_left(arena_);
-    std::printf("%lu puts, %lu gets, %lu misses, %lu expired\n", board_->puts.load(), board_->gets.load(),
-                board_->misses.load(), board_->expired.load());
+    std::printf("%lu puts, %lu gets, %lu misses, %lu expired\n", board_->puts.load(),
+                board_->gets.load(), board_->misses.load(), board_->expired.load());
     EXPECT_GT(board_->puts, 0u);
     EXPECT_GT(board_->gets, 0u);
   }

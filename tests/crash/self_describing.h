@@ -52,7 +52,8 @@ inline std::optional<Identity> read_back(std::span<const std::byte> from) noexce
     std::memcpy(&word, from.data() + i * 8, 8);
     if (word != word_of(first, i)) return std::nullopt;
   }
-  return Identity{.key = static_cast<std::uint32_t>(first >> 32), .sequence = static_cast<std::uint32_t>(first)};
+  return Identity{.key = static_cast<std::uint32_t>(first >> 32),
+                  .sequence = static_cast<std::uint32_t>(first)};
 }
 
 }  // namespace sluice::crash

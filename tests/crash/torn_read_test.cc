@@ -23,17 +23,20 @@ struct Board {
 
 int write_without_rest(const ArenaProcess& arena, Board& board) {
   auto client = arena.client();
-  const NamedTensorSpec spec{.name = "tensor", .spec = {.dtype = DType::kU8, .shape = {kObjectBytes}}};
+  const NamedTensorSpec spec{.name = "tensor",
+                             .spec = {.dtype = DType::kU8, .shape = {kObjectBytes}}};
   for (std::uint32_t sequence = 1; !board.stop; ++sequence) {
     const Identity id{sequence % kKeys, sequence};
     const auto key = key_named(key_name(id.key));
     [[maybe_unused]] const auto removed = client->remove(key);
     // Some are written in place, as an engine does, some are copied in.
     if (sequence % 3 != 0) {
-      const auto put = put_identity(*client, id, kObjectBytes, {.timeout = kPatience, .checksums = false});
+      const auto put =
+          put_identity(*client, id, kObjectBytes, {.timeout = kPatience, .checksums = false});
       REQUIRE(put.has_value(), "{}", put.error().message);
     } else {
-      auto writer = client->reserve(key, std::span(&spec, 1), {}, {.timeout = kPatience, .checksums = false});
+      auto writer =
+          client->reserve(key, std::span(&spec, 1), {}, {.timeout = kPatience, .checksums = false});
       REQUIRE(writer && *writer, "{}", writer ? "duplicate" : writer.error().message);
       write(writer->data(0), id);
       REQUIRE(writer->publish().has_value());
@@ -65,7 +68,8 @@ int read_without_rest(const ArenaProcess& arena, Board& board, std::uint64_t rea
       continue;
     }
     const auto bytes = lease->bytes();
-    if (reader == Reader::kSkipsItsLease) lease->release();  // the mapping stays, the promise does not
+    if (reader == Reader::kSkipsItsLease)
+      lease->release();  // the mapping stays, the promise does not
     if (!whole(bytes, key)) {
       ++board.torn;
       if (reader == Reader::kSkipsItsLease) break;
@@ -77,7 +81,9 @@ int read_without_rest(const ArenaProcess& arena, Board& board, std::uint64_t rea
   return 0;
 }
 
-store::DaemonOptions tiny() { return {.arena_bytes = 64u << 10, .objects_max = 16, .touch = false}; }
+store::DaemonOptions tiny() {
+  return {.arena_bytes = 64u << 10, .objects_max = 16, .touch = false};
+}
 
 void hunt(Board& board, std::uint64_t reads, Reader reader) {
   ArenaProcess arena(tiny());
@@ -88,7 +94,8 @@ void hunt(Board& board, std::uint64_t reads, Reader reader) {
     processes.emplace_back([&] { return read_without_rest(arena, board, reads, reader); });
   }
   std::uint64_t shown = 0;
-  const Instant give_up = deadline_after(now(), reader == Reader::kSkipsItsLease ? seconds(60) : std::chrono::hours(12));
+  const Instant give_up = deadline_after(
+      now(), reader == Reader::kSkipsItsLease ? seconds(60) : std::chrono::hours(12));
   eventually(
       [&] {
         if (soak() && board.reads / 10'000'000 != shown) {
@@ -100,8 +107,8 @@ void hunt(Board& board, std::uint64_t reads, Reader reader) {
       std::chrono::hours(24));
   board.stop = true;
   for (Child& process : processes) EXPECT_EQ(process.wait(), 0);
-  std::printf("%lu reads, %lu misses, %lu writes, %lu torn\n", board.reads.load(), board.misses.load(),
-              board.writes.load(), board.torn.load());
+  std::printf("%lu reads, %lu misses, %lu writes, %lu torn\n", board.reads.load(),
+              board.misses.load(), board.writes.load(), board.torn.load());
 }
 
 TEST(TornReads, NoneIsFoundUnderALease) {

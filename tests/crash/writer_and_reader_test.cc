@@ -5,9 +5,8 @@
 #include <random>
 #include <thread>
 
-#include <sys/mman.h>
-
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "arena_process.h"
 
@@ -21,7 +20,8 @@ constexpr std::size_t kMiB = 1u << 20;
 // Fills what is left of the arena with pinned objects of 64 KiB, keys from `first` on. Returns how many there were.
 std::uint32_t fill(Client& client, std::uint32_t first) {
   for (std::uint32_t key = first;; ++key) {
-    const auto put = put_identity(client, {key, 1}, 65'000, {.timeout = milliseconds(20), .hard_pin = true});
+    const auto put =
+        put_identity(client, {key, 1}, 65'000, {.timeout = milliseconds(20), .hard_pin = true});
     if (put) continue;
     EXPECT_EQ(put.error().code, Code::kOutOfSpace) << put.error().message;
     return key - first;
@@ -49,7 +49,8 @@ TEST(PausedWriter, ContinuedAfterItsKeyExpiredItChangesNobodysBytes) {
   Child writer([&] {
     auto client = arena.client();
     const NamedTensorSpec spec{.name = "tensor", .spec = {.dtype = DType::kU8, .shape = {kMiB}}};
-    auto late = client->reserve(key_named(key_name(kLate)), std::span(&spec, 1), {}, {.write_timeout = milliseconds(30)});
+    auto late = client->reserve(key_named(key_name(kLate)), std::span(&spec, 1), {},
+                                {.write_timeout = milliseconds(30)});
     REQUIRE(late && *late);
     while (!board->finish) {
       write(late->data(0), {kLate, static_cast<std::uint32_t>(board->passes)});
@@ -66,7 +67,8 @@ TEST(PausedWriter, ContinuedAfterItsKeyExpiredItChangesNobodysBytes) {
     const auto key = key_named(key_name(kLate));
     ASSERT_TRUE(eventually([&] { return client->lookup(key) == Presence::kAbsent; }));
     // The key is free: somebody else writes it, and everything else that the arena has room for.
-    ASSERT_EQ(put_identity(*client, {kLate, 1}, 65'000, {.hard_pin = true}), PutOutcome::kPublished);
+    ASSERT_EQ(put_identity(*client, {kLate, 1}, 65'000, {.hard_pin = true}),
+              PutOutcome::kPublished);
     const std::uint32_t filled = fill(*client, 100);
     EXPECT_GT(filled, 30u);
     EXPECT_LT(filled, 48u) << "the stopped writer's megabyte was given away";
@@ -109,7 +111,8 @@ TEST(Restart, LeasesAndReservationsOfTheLivingOutliveTheDaemon) {
     board->released = true;
     REQUIRE(eventually([&] { return board->publish.load(); }));
     const auto outcome = writer->publish();
-    REQUIRE(outcome == PutOutcome::kPublished, "{}", outcome ? std::string() : outcome.error().message);
+    REQUIRE(outcome == PutOutcome::kPublished, "{}",
+            outcome ? std::string() : outcome.error().message);
     return 0;
   });
   ASSERT_TRUE(eventually([&] { return board->ready.load(); }));
@@ -139,7 +142,8 @@ TEST(Restart, LeasesAndReservationsOfTheLivingOutliveTheDaemon) {
 }
 
 TEST(StrayWrite, OfOneEngineIsSeenByNobodyAndNotByItselfInTheNextObject) {
-  ArenaProcess arena({.arena_bytes = kMiB, .objects_max = 20, .reserved_bytes_per_client = kMiB, .touch = false});
+  ArenaProcess arena(
+      {.arena_bytes = kMiB, .objects_max = 20, .reserved_bytes_per_client = kMiB, .touch = false});
   arena.start();
   Child engine([&] {
     auto client = arena.client();
@@ -149,7 +153,8 @@ TEST(StrayWrite, OfOneEngineIsSeenByNobodyAndNotByItselfInTheNextObject) {
       auto lease = client->get(key_named(key_name(1)), Verify::kNever);
       REQUIRE(lease.has_value());
       const auto mine = lease->private_bytes();
-      REQUIRE(std::memcmp(mine.data(), lease->bytes().data(), mine.size()) == 0, "a stale page in object {}", sequence);
+      REQUIRE(std::memcmp(mine.data(), lease->bytes().data(), mine.size()) == 0,
+              "a stale page in object {}", sequence);
       std::ranges::fill(mine, std::byte{0xEE});
       REQUIRE(identity_of(*lease) == (Identity{1, sequence}), "a stray write reached the arena");
       lease->release();
