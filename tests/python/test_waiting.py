@@ -11,6 +11,7 @@ import pytest
 import sluice
 import torch
 from arena_daemon import ArenaDaemon
+from sluice import _core
 
 MIB = 1 << 20
 
@@ -35,6 +36,10 @@ def counting() -> Iterator[Callable[[], int]]:
     thread.start()
     started.wait()
     sys.setswitchinterval(1000)
+    for _ in range(2):  # until the thread no longer waits by the old interval
+        seen = count[0]
+        while count[0] == seen:
+            time.sleep(0)
     try:
         yield lambda: count[0]
     finally:
