@@ -94,6 +94,7 @@ void Client::lookup(std::span<const ObjectKey> keys, std::span<Presence> out) co
   if (!a) return;
   const store::ControlView& control = a->control();
   constexpr std::size_t kBatch = 16;
+  constexpr std::size_t kPrefetchedSlots = 4;  // most keys stand no farther from their home in a full index
   std::array<Hash128, kBatch> hashes{};
   std::uint64_t hits = 0;
   for (std::size_t at = 0; at < keys.size(); at += kBatch) {
@@ -101,8 +102,7 @@ void Client::lookup(std::span<const ObjectKey> keys, std::span<Presence> out) co
     for (std::size_t i = 0; i < n; ++i) {
       hashes[i] = store::hash_of(keys[at + i].text());
       const store::Slot* home = &control.slot(control.home(hashes[i]));
-      __builtin_prefetch(home);
-      __builtin_prefetch(home + 1);
+      for (std::size_t near = 0; near < kPrefetchedSlots; ++near) __builtin_prefetch(home + near);
     }
     for (std::size_t i = 0; i < n; ++i) {
       out[at + i] = a->presence(hashes[i]);
