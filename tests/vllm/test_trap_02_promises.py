@@ -43,6 +43,24 @@ def test_trap_02_no_promise_before_the_bytes_are_verified(engine, arena) -> None
     peer.close()
 
 
+def test_trap_02_verified_once_is_not_verified_again_unless_always(engine, arena) -> None:
+    once = engine("ec_consumer")
+    always = engine("ec_consumer", extra={"verify": "always"})
+    peer = Peer(once, arena.directory)
+    stored = peer.store("A", 40)
+    for consumer in (once, always):
+        consumer.serve(request("first", [item("A", 4, 40)]))
+        consumer.scheduler.reset_encoder_cache()
+        consumer.worker.encoder_cache.clear()
+    flip_byte(arena.directory, stored)
+    for consumer in (once, always):
+        consumer.serve(request("second", [item("A", 4, 40)]))
+    assert once.worker.encoded == []
+    assert always.worker.encoded == ["A"]
+    assert always.counted("corrupt") == 1
+    peer.close()
+
+
 def test_trap_02_damaged_object_is_removed_so_that_it_can_be_stored_anew(engine, arena) -> None:
     consumer = engine("ec_consumer")
     peer = Peer(consumer, arena.directory)

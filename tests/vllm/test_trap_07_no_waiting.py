@@ -5,7 +5,7 @@ import time
 from peer import Peer
 from world import item, request
 
-LIMIT_S = 0.5  # far below any wait that a daemon could cause, far above a step
+LIMIT_S = 1.5  # below every wait that a daemon could cause, far above a step
 
 
 def longest(steps_of) -> float:

@@ -124,6 +124,8 @@ class Attachment:
                 soon = (client is not None and listener(client)) or soon
             except _core.Error as error:
                 logger.debug("sluice: %s", error)
+            except Exception:  # a bug; without this thread the engine would never attach again
+                logger.exception("sluice: keeper")
         return soon
 
     def _attach(self, timeout: float) -> str | None:
@@ -142,18 +144,16 @@ class Attachment:
             return str(error)
         self._counters.add("attaches")
         if self._said_absent:
-            logger.info(
-                "sluice: attached to arena %r at %s", self._settings.arena, client.directory
-            )
+            where = client.directory
+            logger.info("sluice: attached to arena %r at %s", self._settings.arena, where)
         self._said_absent = False
         return None
 
     def _take(self, fresh: "_core.Client") -> None:
         """The same contents as before: the attachment that is there goes on. Others: both stay."""
-        known = self._clients.get(fresh.boot)
-        if known is not None and known is self._client:
+        if self._client is not None and self._client.boot == fresh.boot:
             fresh.close()
-            known.reattach(self._settings.attach_timeout_s)
+            self._client.reattach(self._settings.attach_timeout_s)
             return
         self._clients[fresh.boot] = fresh
         while len(self._clients) > _BOOTS_KEPT:
@@ -161,11 +161,12 @@ class Attachment:
         self._client = fresh
 
     def _say_absent(self, why: str) -> None:
-        if self._said_absent or self._client is not None:
+        """Once, until an attach succeeds."""
+        if self._said_absent:
             return
         self._said_absent = True
-        logger.warning(
-            "sluice: no arena %r yet (%s); this engine serves alone until one appears",
-            self._settings.arena,
-            why,
-        )
+        if self._client is None:
+            text = "no arena %r yet (%s); this engine serves alone until one appears"
+        else:
+            text = "no daemon serves arena %r now (%s); what is in it stays readable, saves fail"
+        logger.warning("sluice: " + text, self._settings.arena, why)

@@ -81,7 +81,7 @@ class Item:
         self.modality = modality if isinstance(modality, str) else ""
         if not widths.accepts(self.width, self.modality) or self.dtype != widths.dtype:
             return ItemState.REFUSED
-        if self._lease.verified:
+        if self._lease.verified and not self._pool.always:
             return ItemState.READY
         if not self._lease.has_checksums:
             self._counters.add("unchecked")

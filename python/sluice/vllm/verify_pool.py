@@ -23,6 +23,11 @@ class VerifyPool:
         self._mode = mode
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sluice-verify")
 
+    @property
+    def always(self) -> bool:
+        """Every lease is checked, whatever was checked before."""
+        return self._mode == "always"
+
     def submit(self, lease: "_core.Lease") -> "Future[None]":
         """The future ends without a value, or with _core.Corrupt or another _core.Error."""
         return self._executor.submit(lease.verify, self._mode)
