@@ -155,6 +155,11 @@ const std::vector<Row>& rows() {
        [](const std::string& v, DaemonSettings& to) {
          return assign(parse_size(v), to.store.reserved_bytes_per_client);
        }},
+      {{"keep-on-stop", "true|false", "false",
+        "A clean stop leaves the arena for the next daemon to adopt, instead of removing it."},
+       [](const std::string& v, DaemonSettings& to) {
+         return assign(parse_bool(v), to.store.keep_on_stop);
+       }},
       {{"touch", "true|false", "true",
         "Write every page once in the background after start, so that no put pays for it. Ready "
         "means that this is done."},

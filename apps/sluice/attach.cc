@@ -18,7 +18,7 @@ Result<std::string> arena_directory(const Global& global) {
   return store::default_directory(global.arena);
 }
 
-Result<std::unique_ptr<Client>> attach(const Global& global) {
+Result<std::unique_ptr<Client>> attach(const Global& global, Use use) {
   const auto directory = arena_directory(global);
   if (!directory) return std::unexpected(directory.error());
   ClientOptions options;
@@ -26,8 +26,10 @@ Result<std::unique_ptr<Client>> attach(const Global& global) {
   options.directory = global.directory;
   options.label = "sluice command line";
   options.attach_timeout = global.timeout;
-  options.grant_ahead_bytes = 0;   // one object at a time is put, and waited for
-  options.populate_bytes_max = 0;  // few objects are read
+  if (use == Use::kOnce) {
+    options.grant_ahead_bytes = 0;   // one object at a time is put, and waited for
+    options.populate_bytes_max = 0;  // few objects are read
+  }
   auto client = Client::attach(options);
   if (!client && client.error().code == Code::kUnavailable) {
     const std::string flag = global.directory.empty()

@@ -12,8 +12,11 @@
 
 namespace sluice::cli {
 
+// kOnce: one command, one object. kHot: as an engine would use the arena, with memory asked for ahead.
+enum class Use { kOnce, kHot };
+
 // Fails with the arena, its folder, and how to start a daemon.
-Result<std::unique_ptr<Client>> attach(const Global& global);
+Result<std::unique_ptr<Client>> attach(const Global& global, Use use = Use::kOnce);
 
 // Where the arena lies: the folder given, or that of the name.
 Result<std::string> arena_directory(const Global& global);

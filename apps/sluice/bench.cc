@@ -35,7 +35,7 @@ void print(const Output& out, const std::vector<Figure>& figures) {
 
 int run(const Global& global, const BenchCommand& command) {
   const Output out(global.look);
-  const auto client = attach(global);
+  const auto client = attach(global, Use::kHot);
   if (!client) {
     out.error(client.error());
     return app::kExitError;

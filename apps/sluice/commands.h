@@ -61,6 +61,7 @@ struct DoctorCommand {
   std::string file;  // topology; empty: this machine and the running arena only
   bool measure = true;
   std::string python = "python3";
+  std::vector<std::string> environment;  // NAME=value, for the interpreter
 };
 struct UpCommand {
   std::string file;  // topology; empty: from the flags below

@@ -1,6 +1,5 @@
 // doctor.cc: `sluice doctor [FILE]`: is this machine, this configuration, this arena in order, and if not, what to do.
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -81,7 +80,7 @@ void check_counters(const ArenaStats& stats, const std::vector<ClientInfo>& clie
 
 // Without a topology a missing daemon is a problem; with one, it may simply not be up yet.
 void check_running_arena(const Global& global, const DoctorCommand& command, Report& report) {
-  const auto client = attach(global);
+  const auto client = attach(global, command.measure ? Use::kHot : Use::kOnce);
   if (!client) {
     report.findings.push_back(
         {command.file.empty() ? Level::kProblem : Level::kNote, "daemon", client.error().message,
@@ -119,21 +118,32 @@ std::uint64_t wanted_bytes(const Topology& topology) {
   return settings ? settings->store.arena_bytes : 0;
 }
 
-// Each interpreter is asked once, with the settings of all its engines.
-void check_pythons(const Topology& topology, Findings& out) {
-  std::map<std::string, std::vector<std::string>> settings;
+// Each interpreter is asked once for each environment, with the settings of all its engines.
+void check_pythons(const Topology& topology, const DoctorCommand& command, Findings& out) {
+  std::vector<PythonQuestion> questions;
   for (const EngineSpec& engine : topology.engines) {
     if (!engine.command.empty()) continue;
-    auto& list = settings[engine.python];
-    if (engine.role != Role::kNone) list.push_back(engine.connector.dump());
+    std::vector<std::string> environment =
+        changed_environment(command.environment, engine.environment);
+    auto known = std::ranges::find_if(questions, [&](const PythonQuestion& question) {
+      return question.python == engine.python && question.environment == environment;
+    });
+    if (known == questions.end()) {
+      questions.push_back(
+          {.python = engine.python, .environment = std::move(environment), .settings_json = {}});
+      known = questions.end() - 1;
+    }
+    if (engine.role != Role::kNone) known->settings_json.push_back(engine.connector.dump());
   }
-  for (const auto& [python, list] : settings) add(out, check_python(python, list));
+  for (const PythonQuestion& question : questions) add(out, check_python(question));
 }
 
 Status examine(Global& global, const DoctorCommand& command, Report& report) {
   if (command.file.empty()) {
     add(report.findings, check_machine(0));
-    add(report.findings, check_python(command.python, {}));
+    add(report.findings,
+        check_python(
+            {.python = command.python, .environment = command.environment, .settings_json = {}}));
   } else {
     const auto text = app::read_config_file(command.file);
     if (!text) return std::unexpected(text.error());
@@ -146,7 +156,7 @@ Status examine(Global& global, const DoctorCommand& command, Report& report) {
     // A running daemon has taken its memory already.
     const bool running = attach(global).has_value();
     add(report.findings, check_machine(running ? 0 : wanted_bytes(*topology)));
-    check_pythons(*topology, report.findings);
+    check_pythons(*topology, command, report.findings);
     add(report.findings, check_topology(*topology));
   }
   check_running_arena(global, command, report);

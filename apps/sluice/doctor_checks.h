@@ -15,7 +15,12 @@ Findings check_machine(std::uint64_t arena_bytes);
 // Roles that can work together, models, ports, and the arena against what the engines keep in their encoder caches.
 Findings check_topology(const Topology& topology);
 
-// What each Python can import, and what the connector says to its settings.
-Findings check_python(const std::string& python, const std::vector<std::string>& settings_json);
+// What a Python can import, and what the connector says to its settings.
+struct PythonQuestion {
+  std::string python;
+  std::vector<std::string> environment;    // NAME=value, all of it
+  std::vector<std::string> settings_json;  // ec_connector_extra_config of each engine that it runs
+};
+Findings check_python(const PythonQuestion& question);
 
 }  // namespace sluice::cli

@@ -68,20 +68,24 @@ real.write(json.dumps(out))
 )py";
 
 // Standard output of a program, or why there is none.
-Result<std::string> output_of(std::vector<std::string> command) {
+Result<std::string> output_of(std::vector<std::string> command,
+                              std::vector<std::string> environment) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Code::kIo, std::strerror(errno));
   UniqueFd read_end(ends[0]), write_end(ends[1]);
-  std::vector<char*> words;
+  std::vector<char*> words, variables;
   for (std::string& word : command) words.push_back(word.data());
+  for (std::string& variable : environment) variables.push_back(variable.data());
   words.push_back(nullptr);
+  variables.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   pid_t pid = -1;
-  const int failed = ::posix_spawnp(&pid, words[0], &actions, nullptr, words.data(), environ);
+  const int failed =
+      ::posix_spawnp(&pid, words[0], &actions, nullptr, words.data(), variables.data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0)
     return fail(Code::kNotFound,
@@ -288,10 +292,11 @@ Findings check_topology(const Topology& topology) {
   return out;
 }
 
-Findings check_python(const std::string& python, const std::vector<std::string>& settings_json) {
+Findings check_python(const PythonQuestion& question) {
+  const std::string& python = question.python;
   std::vector<std::string> command = {python, "-c", kPythonProbe};
-  command.insert(command.end(), settings_json.begin(), settings_json.end());
-  const auto text = output_of(std::move(command));
+  command.insert(command.end(), question.settings_json.begin(), question.settings_json.end());
+  const auto text = output_of(std::move(command), question.environment);
   if (!text)
     return {{Level::kProblem, "python", text.error().message,
              "name the engines' Python with --python, or python = \"...\" in the topology file"}};

@@ -28,6 +28,12 @@ std::optional<std::string> environment(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+std::vector<std::string> whole_environment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
 // Settings that every command shares: flags, environment, defaults.
 const std::vector<app::Setting>& own_table() {
   static const std::vector<app::Setting> kTable = {
@@ -274,12 +280,14 @@ std::variant<Invocation, Answer> choose(const CLI::App& program, Raw& raw) {
   if (name == "get") out.command = raw.get;
   if (name == "rm") out.command = raw.rm;
   if (name == "top") out.command = raw.top;
-  if (name == "doctor") out.command = raw.doctor;
+  if (name == "doctor") {
+    raw.doctor.environment = whole_environment();
+    out.command = raw.doctor;
+  }
   if (name == "up") {
     raw.up.self_path = self_path();
     raw.up.search_path = environment("PATH").value_or("");
-    for (char** entry = environ; *entry != nullptr; ++entry)
-      raw.up.environment.emplace_back(*entry);
+    raw.up.environment = whole_environment();
     if (raw.up.file.empty() == raw.up.model.empty())
       return usage("name a topology file, or a model with --model", "up");
     out.command = raw.up;

@@ -358,6 +358,7 @@ Result<Topology> pair_topology(const PairOptions& options) {
   Topology topology;
   topology.arena_name = options.arena;
   if (!options.size.empty()) topology.arena["size"] = options.size;
+  if (!options.directory.empty()) topology.arena["directory"] = options.directory;
   EngineSpec engine;
   engine.model = options.model;
   engine.python = options.python;
@@ -383,6 +384,11 @@ Result<std::string> arena_directory(const Topology& topology) {
 
 std::vector<std::string> daemon_arguments(const Topology& topology) {
   std::vector<std::string> out = {"--arena", topology.arena_name};
+  // Said in full, so that a variable of the shell cannot move the arena away from where the engines look for it.
+  if (const auto directory = arena_directory(topology);
+      directory && !topology.arena.contains("directory")) {
+    out.insert(out.end(), {"--directory", *directory});
+  }
   for (const auto& [name, value] : topology.arena) {
     out.push_back("--" + name);
     out.push_back(value);
@@ -418,6 +424,16 @@ std::vector<std::string> engine_command(const EngineSpec& engine, const Topology
     add("--ec-transfer-config", transfer.dump());
   }
   out.insert(out.end(), engine.args.begin(), engine.args.end());
+  return out;
+}
+
+std::vector<std::string> changed_environment(const std::vector<std::string>& environment,
+                                             const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> out;
+  for (const std::string& entry : environment) {
+    if (!changes.contains(entry.substr(0, entry.find('=')))) out.push_back(entry);
+  }
+  for (const auto& [name, value] : changes) out.push_back(name + "=" + value);
   return out;
 }
 

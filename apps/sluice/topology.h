@@ -53,6 +53,7 @@ Result<Topology> parse_topology(std::string_view text, std::string_view path);
 // One encoder on `port` and one prefill+decode engine on the next port.
 struct PairOptions {
   std::string arena = "default";
+  std::string directory;  // of the arena; empty: by its name
   std::string size;
   std::string model;
   std::string python;
@@ -66,6 +67,10 @@ Result<std::string> arena_directory(const Topology& topology);
 
 std::vector<std::string> daemon_arguments(const Topology& topology);  // without the program itself
 std::vector<std::string> engine_command(const EngineSpec& engine, const Topology& topology);
+
+// An environment (NAME=value each) with some values in place of others.
+std::vector<std::string> changed_environment(const std::vector<std::string>& environment,
+                                             const std::map<std::string, std::string>& changes);
 
 // For people: quoted as a shell would need it.
 std::string shell_line(const std::vector<std::string>& words);

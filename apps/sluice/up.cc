@@ -32,6 +32,7 @@ constexpr std::chrono::milliseconds kProbeTimeout{500};
 Result<Topology> read_topology(const Global& global, const UpCommand& command) {
   if (command.file.empty()) {
     return pair_topology({.arena = global.arena,
+                          .directory = global.directory,
                           .size = command.size,
                           .model = command.model,
                           .python = command.python,
@@ -67,17 +68,6 @@ Result<std::string> find_daemon(const UpCommand& command) {
       fmt::format(
           "sluiced is neither beside {} nor in PATH: install it, or build the target sluiced",
           command.self_path));
-}
-
-// The environment of a child: ours, with the file's values in place of ours.
-std::vector<std::string> environment_of(const UpCommand& command,
-                                        const std::map<std::string, std::string>& changes) {
-  std::vector<std::string> out;
-  for (const std::string& entry : command.environment) {
-    if (!changes.contains(entry.substr(0, entry.find('=')))) out.push_back(entry);
-  }
-  for (const auto& [name, value] : changes) out.push_back(name + "=" + value);
-  return out;
 }
 
 // Ready: our own sluiced serves the arena. One that was there before would have another process number.
@@ -130,7 +120,7 @@ std::vector<Stage> stages_of(const Topology& topology, const UpCommand& command,
   for (std::string& word : daemon_arguments(topology)) words.push_back(std::move(word));
   stages.push_back({.spec = {.name = "sluiced",
                              .command = std::move(words),
-                             .environment = environment_of(command, {}),
+                             .environment = command.environment,
                              .log_path = topology.log_directory + "/sluiced.log"},
                     .first = true,
                     .awaited = fmt::format("on the socket in {}", directory),
@@ -139,7 +129,7 @@ std::vector<Stage> stages_of(const Topology& topology, const UpCommand& command,
     stages.push_back(
         {.spec = {.name = engine.name,
                   .command = engine_command(engine, topology),
-                  .environment = environment_of(command, engine.environment),
+                  .environment = changed_environment(command.environment, engine.environment),
                   .log_path = fmt::format("{}/{}.log", topology.log_directory, engine.name)},
          .first = false,
          .awaited = fmt::format("GET http://127.0.0.1:{}/health", engine.port),

@@ -132,6 +132,12 @@ Admin::~Admin() {
   if (server_) server_->stop();
 }
 
+void Admin::stop() {
+  server_->stop();
+  const std::lock_guard lock(mutex_);
+  client_.reset();  // no request is left that could use it
+}
+
 std::optional<Response> Admin::refuse_bytes(const RequestHead& head) const {
   if (options_.token.empty()) {
     return refusal(403, "permission",

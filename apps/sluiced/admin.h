@@ -41,7 +41,7 @@ class Admin {
 
   std::uint16_t port() const noexcept { return server_->port(); }
   void start() { server_->start(); }
-  void stop() { server_->stop(); }
+  void stop();
 
  private:
   explicit Admin(AdminOptions options) : options_(std::move(options)) {}

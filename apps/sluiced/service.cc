@@ -86,8 +86,8 @@ Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Lo
 // Published objects of an earlier daemon stay; their bytes are checked while they are served already.
 void scrub_what_was_left(const std::string& directory, const std::stop_token& stop,
                          const Log& log) {
-  const auto client = Client::attach(
-      {.directory = directory, .label = "sluiced scrub", .populate_bytes_max = 0});
+  const auto client =
+      Client::attach({.directory = directory, .label = "sluiced scrub", .populate_bytes_max = 0});
   if (!client) {
     log.error(fmt::format("the objects taken over are not checked: {}", client.error().message));
     return;
@@ -96,7 +96,8 @@ void scrub_what_was_left(const std::string& directory, const std::stop_token& st
       store::scrub(**client, stop, [&log](std::string_view key, std::string_view reason) {
         log.error(fmt::format("{} is damaged and is removed: {}", key, reason));
       });
-  log.info(fmt::format("checked {} objects taken over, removed {}", result.checked, result.removed));
+  log.info(
+      fmt::format("checked {} objects taken over, removed {}", result.checked, result.removed));
 }
 
 }  // namespace

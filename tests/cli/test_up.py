@@ -336,7 +336,9 @@ def test_a_dry_run_shows_the_commands_and_starts_nothing(
     )
     stages = {stage["name"]: stage["command"] for stage in done.json()["stages"]}
     assert list(stages) == ["sluiced", "encoder", "prefill-decode"]
-    assert stages["sluiced"][1:] == ["--arena", "default", "--size", "64M"]
+    assert stages["sluiced"][1:3] == ["--arena", "default"]
+    assert "--directory" in stages["sluiced"]
+    assert stages["sluiced"][-2:] == ["--size", "64M"]
     assert "--dtype=bfloat16" in stages["encoder"]
     assert "9001" in stages["prefill-decode"]
     text = sluice("up", "--model", "/m", "--dry-run").text
