@@ -18,6 +18,8 @@
 namespace sluice::store {
 namespace {
 
+constexpr int kLockAttempts = 10;
+
 Status make_directory(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) == 0) return {};
   const int error = errno;
@@ -83,8 +85,13 @@ Result<std::string> default_directory(std::string_view arena) {
 Result<ArenaFiles> ArenaFiles::open(const DaemonOptions& options) {
   ArenaFiles files;
   files.directory_ = options.directory;
-  if (auto made = make_directory(files.directory_, options.directory_mode); !made) return std::unexpected(made.error());
-  if (auto locked = files.lock(); !locked) return std::unexpected(locked.error());
+  // A daemon that stops removes the folder, the lock in it too: then once more.
+  Status locked = files.make_and_lock(options.directory_mode);
+  for (int attempt = 0; !locked && locked.error().code == Code::kNotFound && attempt < kLockAttempts; ++attempt) {
+    locked = files.make_and_lock(options.directory_mode);
+  }
+  if (!locked && locked.error().code == Code::kNotFound) locked.error().code = Code::kUnavailable;
+  if (!locked) return std::unexpected(locked.error());
   if (auto made = make_directory(files.directory_ + "/clients", options.directory_mode); !made) {
     return std::unexpected(made.error());
   }
@@ -95,12 +102,18 @@ Result<ArenaFiles> ArenaFiles::open(const DaemonOptions& options) {
   return files;
 }
 
+Status ArenaFiles::make_and_lock(std::uint32_t directory_mode) {
+  if (auto made = make_directory(directory_, directory_mode); !made) return made;
+  return lock();
+}
+
+// kNotFound when the file that was locked, or its folder, has been removed meanwhile by the daemon that held it.
 Status ArenaFiles::lock() {
   const std::string path = directory_ + "/lock";
   lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_) {
-    return fail(errno == EACCES ? Code::kPermission : Code::kIo,
-                fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    const Code code = errno == EACCES ? Code::kPermission : errno == ENOENT ? Code::kNotFound : Code::kIo;
+    return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     char holder[32] = {};
@@ -108,6 +121,12 @@ Status ArenaFiles::lock() {
     return fail(Code::kUnavailable,
                 fmt::format("arena {} is served by another sluiced (pid {}); stop it, or choose another --arena",
                             directory_, n > 0 ? holder : "unknown"));
+  }
+  // Its holder may have removed it between our open() and its end: what we hold then is nobody's lock.
+  struct stat held{};
+  struct stat named{};
+  if (::fstat(lock_.get(), &held) != 0 || ::stat(path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
+    return fail(Code::kNotFound, fmt::format("{} was removed while this daemon started; start it again", path));
   }
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(lock_.get(), 0) != 0 || ::pwrite(lock_.get(), pid.data(), pid.size(), 0) < 0) {

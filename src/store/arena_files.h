@@ -47,6 +47,7 @@ class ArenaFiles {
 
  private:
   ArenaFiles() = default;
+  Status make_and_lock(std::uint32_t directory_mode);
   Status lock();
   Status create(const DaemonOptions& options);
   Status adopt();
