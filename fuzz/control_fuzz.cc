@@ -24,7 +24,9 @@ constexpr std::array<std::uint64_t, 2> kSegments{32 * kPageBytes, 8 * kPageBytes
 constexpr ControlShape kShape{.objects_max = 4, .segment_bytes = kSegments};
 
 struct Free {
-  void operator()(std::byte* p) const noexcept { ::operator delete[](p, std::align_val_t{kPageBytes}); }
+  void operator()(std::byte* p) const noexcept {
+    ::operator delete[](p, std::align_val_t{kPageBytes});
+  }
 };
 
 // Made once: creating it for every input would be most of the time. Restored before each.
@@ -56,9 +58,11 @@ void expect_one_owner_each(const ControlView& view) {
   for (std::uint32_t i = 0; i < view.all_slots(); ++i) {
     if (is_free(view.slot(i).load().state)) continue;
     const auto pages = unpack_extent_info(view.slot(i).extent_info.load()).pages;
-    const auto extent = arena::unpack_extent(view.slot(i).extent.load(), std::uint64_t{pages} * kPageBytes);
+    const auto extent =
+        arena::unpack_extent(view.slot(i).extent.load(), std::uint64_t{pages} * kPageBytes);
     CHECK(extent.segment < kSegments.size() && arena::inside(extent, kSegments[extent.segment]));
-    for (std::uint64_t p = extent.offset / kPageBytes; p < extent.offset / kPageBytes + pages; ++p) {
+    for (std::uint64_t p = extent.offset / kPageBytes; p < extent.offset / kPageBytes + pages;
+         ++p) {
       CHECK(!std::exchange(taken[extent.segment][p], true));
     }
   }
@@ -86,8 +90,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (left != 0) {
       at = place % (sizeof(ControlHeader) / 4) * 4;
     } else {
-      const std::array<std::uint64_t, 4> begin{slots_at, slots_at + good.index_slots() * sizeof(Slot),
-                                               good.header().prefixes_offset, good.header().records_offset};
+      const std::array<std::uint64_t, 4> begin{
+          slots_at, slots_at + good.index_slots() * sizeof(Slot), good.header().prefixes_offset,
+          good.header().records_offset};
       at = begin[place % 4] + place / 4 % 512 * 4;
     }
     std::memcpy(bytes.data() + at, &value, 4);
@@ -99,7 +104,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   // The segments' sizes may have been exchanged for others of the same sum: the extents' check is for those that stand.
   look_into(*view);
-  const bool same_segments = view->header().segment_count == 2 && view->header().segment_bytes[0] == kSegments[0] &&
+  const bool same_segments = view->header().segment_count == 2 &&
+                             view->header().segment_bytes[0] == kSegments[0] &&
                              view->header().segment_bytes[1] == kSegments[1];
   if (!same_segments) return 0;
   ObjectStore store(*view, {.reserved_bytes_per_client = 8 * kPageBytes});

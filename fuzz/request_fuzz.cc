@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(request->op != Op::kNone && request->op <= Op::kPin);
   CHECK(request->kind < sluice::kKindsMax);
   CHECK(request->key.size() <= sluice::kKeyBytesMax);
-  const bool needs_key = request->op == Op::kReserve || request->op == Op::kRemove || request->op == Op::kPin;
+  const bool needs_key =
+      request->op == Op::kReserve || request->op == Op::kRemove || request->op == Op::kPin;
   if (needs_key || (request->op == Op::kPublish && !request->key.empty())) {
     CHECK(!request->prefix().empty() && !request->id().empty());
     CHECK(std::string(request->prefix()) + "@id:" + std::string(request->id()) == request->key);
