@@ -66,6 +66,7 @@ def play(
         plant_fault(stage, stage.faults.pop(0), turn)
 
     wanted = ask(stage, COLOCATED, conversation, {}, done)
+    done.answer = wanted.tokens
     for name in CONSUMERS:
         sent = conversation if name == TOWER else referring(conversation, transfer)
         got = ask(stage, name, sent, transfer, done)

@@ -230,7 +230,9 @@ def scale_weights(model: Any) -> None:
 def write_model(kind: Kind, folder: Path, sizes: Sizes) -> None:
     """Writes the model of this kind and these sizes to `folder`, which is replaced."""
     import torch
+    import transformers
 
+    transformers.utils.logging.disable_progress_bar()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     ids = write_tokenizer(folder)

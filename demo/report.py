@@ -34,6 +34,9 @@ B stored, loaded  payload bytes
 encode .. coloc.  milliseconds until the answer"""
 
 
+Tokens = tuple[tuple[str, float], ...]  # token id as text, and its logprob
+
+
 @dataclass
 class Item:
     name: str
@@ -47,6 +50,7 @@ class Item:
 @dataclass
 class TurnReport:
     title: str
+    answer: Tokens = ()  # of the colocated engine
     equal: dict[str, bool] = field(default_factory=dict)  # engine -> same answer
     milliseconds: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # the columns from encodes to B loaded

@@ -2,8 +2,8 @@
 that does it all.
 
 For each of two kinds of model, `sluice up` starts an encoder, a prefill+decode engine, another one
-that is blind (it cannot encode), and a colocated engine. Photographs are sent as cases.py says. Exit
-code 0 only if every answer is equal and every counter is exactly as stated there; 1 otherwise.
+that is blind (it cannot encode), and a colocated engine. Photographs are sent as cases.py says.
+Exit code 0 only if every answer is equal and every counter is exactly as stated there; 1 otherwise.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def topology_of(kind: models.Kind, planted: bool) -> Topology:
 def run_cases(stage: Stage, chosen: Sequence[cases.Case], verdict: Verdict) -> None:
     """All turns of the chosen cases, printed as they end."""
     print(report.header(), flush=True)
-    answers: dict[str, str] = {}
+    answers: dict[str, report.Tokens] = {}
     for case in chosen:
         history: list[Said] = []
         for place, turn in enumerate(case.turns, 1):
@@ -63,7 +63,7 @@ def run_cases(stage: Stage, chosen: Sequence[cases.Case], verdict: Verdict) -> N
             verdict.turns += 1
             verdict.bad += [f"{title}: {problem}" for problem in done.problems]
             images = ", ".join(name for said in case.turns[:place] for name in said.images)
-            answers[f"{turn.text}[{images}]"] = history[-1].answer or ""
+            answers[f"{turn.text}[{images}]"] = done.answer
     verdict.bad += [f"after the last case: {line}" for line in stage.ledger.finish()]
     if len(set(answers.values())) < len(answers):
         verdict.bad.append(
