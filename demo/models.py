@@ -232,7 +232,8 @@ def write_model(kind: Kind, folder: Path, sizes: Sizes) -> None:
     import torch
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()
+    quiet: Any = transformers.utils.logging
+    quiet.disable_progress_bar()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     ids = write_tokenizer(folder)
