@@ -20,7 +20,7 @@ def is_options(path: Path) -> bool:
 
 
 def is_test(path: Path) -> bool:
-    return path.name.endswith("_test.cc") or path.parts[0] == "tests"
+    return path.stem.endswith("_test") or path.name.startswith("test_")
 
 
 def reads(path: Path, pattern: re.Pattern[str]) -> list[int]:

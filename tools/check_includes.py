@@ -28,6 +28,7 @@ PUBLIC_HEADERS = {
     "version.h": "base",
     "tensor.h": "tensor",
     "object_key.h": "tensor",
+    "device.h": "device",
     "client.h": "store",
 }
 
