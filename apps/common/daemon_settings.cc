@@ -166,11 +166,6 @@ const std::vector<Row>& rows() {
        [](const std::string& v, DaemonSettings& to) {
          return assign(parse_bool(v), to.store.touch);
        }},
-      {{"keep-on-stop", "true|false", "false",
-        "A clean stop leaves the arena for the next daemon to take over, instead of removing it."},
-       [](const std::string& v, DaemonSettings& to) {
-         return assign(parse_bool(v), to.store.keep_on_stop);
-       }},
       {{"admin-host", "ADDRESS", "127.0.0.1", "Loopback address of the admin interface."},
        [](const std::string& v, DaemonSettings& to) {
          return assign(parse_loopback(v), to.admin_host);
