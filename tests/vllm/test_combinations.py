@@ -1,6 +1,7 @@
 """Combinations that can never work stop start-up with one sentence; so does a vLLM that changed."""
 
 import logging
+from pathlib import Path
 
 import pytest
 from arena_process import ArenaProcess
@@ -9,6 +10,8 @@ from sluice.vllm import combinations, compatibility
 from sluice.vllm.settings import ConfigurationError
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase
 from world import World, item, request
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -151,3 +154,16 @@ def wait_for(condition, seconds: float = 15.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.01)
+
+
+def test_deepstack_consumer_without_its_tower_does_not_start(arena) -> None:
+    """vLLM 0.32 then leaves DeepStack out of the model, and the first feature would end it."""
+    import models
+
+    folder = ROOT / "build" / "demo" / "models" / "qwen3_vl"
+    models.ensure_model("qwen3_vl", folder)
+    blind = {"limit_mm_per_prompt": {"image": 0, "video": 0}}
+    with pytest.raises(ConfigurationError, match="leave DeepStack out"):
+        World(folder, arena.directory, "ec_consumer", **blind)
+    World(folder, arena.directory, "ec_producer", **blind).close()
+    World(folder, arena.directory, "ec_consumer").close()

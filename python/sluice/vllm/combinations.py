@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from sluice.vllm.settings import ConfigurationError, Settings
+from sluice.vllm.width import width_rule
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -38,9 +39,26 @@ def check(vllm_config: "VllmConfig", settings: Settings) -> None:
             "--mm-processor-cache-type shm hides from the connector whether an item has media; "
             "use lru"
         )
+    _check_tower(vllm_config)
     _check_lora(vllm_config)
     _check_roles(vllm_config, settings)
     _check_kv(vllm_config)
+
+
+def _check_tower(vllm_config: "VllmConfig") -> None:
+    """vLLM 0.32 builds a DeepStack model without its tower as one that takes no DeepStack levels:
+    the first feature, several times as wide as it expects, would end the engine."""
+    transfer = vllm_config.ec_transfer_config
+    multimodal = vllm_config.model_config.multimodal_config
+    assert transfer is not None and multimodal is not None
+    blind = all(multimodal.get_limit_per_prompt(m) == 0 for m in ("image", "video"))
+    levels = width_rule(vllm_config.model_config).levels
+    if transfer.is_ec_consumer and blind and levels is not None and levels > 1:
+        raise ConfigurationError(
+            "--limit-mm-per-prompt with image 0 and video 0 makes vLLM leave DeepStack out of "
+            f'"{vllm_config.model_config.model}", so that it cannot take features; allow one of '
+            "them, which loads the vision tower"
+        )
 
 
 def _check_lora(vllm_config: "VllmConfig") -> None:
