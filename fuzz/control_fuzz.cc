@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "arena/extent.h"
@@ -110,7 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!same_segments) return 0;
   ObjectStore store(*view, {.reserved_bytes_per_client = 8 * kPageBytes});
   for (std::uint32_t id = 0; id < 2; ++id) store.client_gone(id);
-  for (const Instant t : {1ull, 1'000'000ull, UINT64_MAX / 2}) store.tick(t);
+  for (const Instant t : {Instant{1}, Instant{1'000'000}, Instant{UINT64_MAX / 2}}) store.tick(t);
   store.flush();
   expect_one_owner_each(*view);
   look_into(*view);
