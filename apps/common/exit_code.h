@@ -1,4 +1,5 @@
-// exit_code.h: what the programs of Sluice answer to the shell. Documented in docs/operating/, never renumbered.
+// exit_code.h: what the programs of Sluice answer to the shell. Documented in docs/operating/,
+// never renumbered.
 #pragma once
 
 namespace sluice::app {

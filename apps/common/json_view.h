@@ -1,4 +1,5 @@
-// json_view.h: what the arena holds, as JSON. One shape for `sluice --json` and for the daemon's HTTP interface.
+// json_view.h: what the arena holds, as JSON. One shape for `sluice --json` and for the daemon's
+// HTTP interface.
 //
 // Pure. Field names are those of include/sluice/client.h, with units in the name.
 #pragma once

@@ -9,8 +9,8 @@
 
 namespace sluice::app {
 
-// Insertions, deletions, substitutions and swaps of neighbours; case does not count. At most 256 bytes of each text are
-// compared.
+// Insertions, deletions, substitutions and swaps of neighbours; case does not count. At most 256
+// bytes of each text are compared.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // The known text closest to `wanted`, unless nothing is close enough to be a likely slip.

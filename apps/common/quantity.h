@@ -1,8 +1,10 @@
 // quantity.h: sizes and durations as people write them.
 //
-// Pure functions. A size is a number with an optional unit: K, M, G, T (powers of 1024, also KiB, MiB, ...) or KB, MB, GB,
-// TB (powers of 1000); no unit means bytes. A duration always has a unit: ns, us, ms, s, m, h, d; only 0 may stand alone.
-// Failure: kInvalidArgument with what was read and what would be right; overflow and negative numbers are refused.
+// Pure functions. A size is a number with an optional unit: K, M, G, T (powers of 1024, also KiB,
+// MiB, ...) or KB, MB, GB, TB (powers of 1000); no unit means bytes. A duration always has a unit:
+// ns, us, ms, s, m, h, d; only 0 may stand alone.
+// Failure: kInvalidArgument with what was read and what would be right; overflow and negative
+//          numbers are refused.
 #pragma once
 
 #include <chrono>

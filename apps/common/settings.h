@@ -1,10 +1,12 @@
-// settings.h: one table of settings, read from a file, the environment and flags, in that order of rising precedence.
+// settings.h: one table of settings, read from a file, the environment and flags, in that order of
+// rising precedence.
 //
-// A setting called `segment-size` is the flag --segment-size, the variable SLUICE_SEGMENT_SIZE and the TOML key
-// segment-size. Values travel as text and are checked once, where they are applied, so that every source is refused with
-// the same sentence.
+// A setting called `segment-size` is the flag --segment-size, the variable SLUICE_SEGMENT_SIZE and
+// the TOML key segment-size. Values travel as text and are checked once, where they are applied, so
+// that every source is refused with the same sentence.
 // Threads: plain values and pure functions.
-// Failure: kInvalidArgument naming the key, its source and the nearest known key. Nothing unknown is ignored.
+// Failure: kInvalidArgument naming the key, its source and the nearest known key. Nothing unknown
+//          is ignored.
 #pragma once
 
 #include <functional>

@@ -12,7 +12,8 @@
 
 namespace sluice::cli {
 
-// kOnce: one command, one object. kHot: as an engine would use the arena, with memory asked for ahead.
+// kOnce: one command, one object. kHot: as an engine would use the arena, with memory asked for
+// ahead.
 enum class Use { kOnce, kHot };
 
 // Fails with the arena, its folder, and how to start a daemon.

@@ -134,7 +134,8 @@ void Child::kill() const noexcept {
 
 bool Child::reap() {
   if (ending_) return true;
-  // Looked at first and taken after its group is gone: until it is taken, its number names nobody else's group.
+  // Looked at first and taken after its group is gone: until it is taken, its number names nobody
+  // else's group.
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid != pid_)

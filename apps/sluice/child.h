@@ -1,9 +1,11 @@
 // child.h: one program that `sluice up` runs: started, watched, logged, stopped.
 //
-// Invariant: the child leads its own process group, gets SIGTERM from the kernel when this program dies, and inherits no
-//            descriptor but its output pipe. Every byte it prints is in its log file; its last lines are kept for messages.
+// Invariant: the child leads its own process group, gets SIGTERM from the kernel when this program
+//            dies, and inherits no descriptor but its output pipe. Every byte it prints is in its
+//            log file; its last lines are kept for messages.
 // Threads:   one owner. stop() and kill() only send; reap() never blocks.
-// Failure:   start() answers kIo or kNotFound with the program's name; a child that cannot run its program exits with 127.
+// Failure:   start() answers kIo or kNotFound with the program's name; a child that cannot run its
+//            program exits with 127.
 #pragma once
 
 #include <cstdint>

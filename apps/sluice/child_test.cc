@@ -72,7 +72,8 @@ TEST(Child, ItsWholeGroupEndsWithIt) {
   child->pump({});
   ASSERT_FALSE(child->last_lines().empty());
   const pid_t grandchild = static_cast<pid_t>(std::stol(child->last_lines().front()));
-  // Killed; gone from the process table once its new parent has taken its end, which is not ours to wait for.
+  // Killed; gone from the process table once its new parent has taken its end, which is not ours to
+  // wait for.
   const Instant deadline = deadline_after(now(), std::chrono::seconds(20));
   bool running = true;
   while (running && now() < deadline) {

@@ -1,4 +1,5 @@
-// completion.cc: `sluice completion bash|zsh|fish`: a completion script made from the command line's own description.
+// completion.cc: `sluice completion bash|zsh|fish`: a completion script made from the command
+// line's own description.
 #include <fmt/format.h>
 
 #include "commands.h"

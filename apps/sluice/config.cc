@@ -1,4 +1,5 @@
-// config.cc: `sluice config`: the effective settings of this program and of a sluiced started here, and where each came from.
+// config.cc: `sluice config`: the effective settings of this program and of a sluiced started here,
+// and where each came from.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

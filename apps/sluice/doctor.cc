@@ -1,4 +1,5 @@
-// doctor.cc: `sluice doctor [FILE]`: is this machine, this configuration, this arena in order, and if not, what to do.
+// doctor.cc: `sluice doctor [FILE]`: is this machine, this configuration, this arena in order, and
+// if not, what to do.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// doctor_checks.h: the checks of `sluice doctor`. Each looks at one side and only reads (the Python check runs the engine's
-// interpreter, nothing else is started).
+// doctor_checks.h: the checks of `sluice doctor`. Each looks at one side and only reads (the Python
+// check runs the engine's interpreter, nothing else is started).
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace sluice::cli {
 // Shared memory, limits, huge pages, devices. `arena_bytes`: what is going to be taken; 0: nothing.
 Findings check_machine(std::uint64_t arena_bytes);
 
-// Roles that can work together, models, ports, and the arena against what the engines keep in their encoder caches.
+// Roles that can work together, models, ports, and the arena against what the engines keep in their
+// encoder caches.
 Findings check_topology(const Topology& topology);
 
 // What a Python can import, and what the connector says to its settings.

@@ -32,7 +32,8 @@ constexpr std::uint64_t kBytesPerValue = 2;  // bfloat16
 constexpr std::chrono::seconds kPythonTimeout{60};
 constexpr std::size_t kPythonAnswerBytesMax = 64 * 1024;
 
-// Prints one JSON object; whatever an import prints goes to the standard error stream and is not read.
+// Prints one JSON object; whatever an import prints goes to the standard error stream and is not
+// read.
 constexpr const char* kPythonProbe = R"py(
 import json, sys, importlib.metadata as m
 out = {"python": sys.version.split()[0], "settings": []}
@@ -130,7 +131,8 @@ std::string text_of(const json& object, const std::string& key, std::string fall
   return found != object.end() && found->is_string() ? found->get<std::string>() : fallback;
 }
 
-// Values in one row of an encoder's output: the language model's width, once more for every DeepStack level.
+// Values in one row of an encoder's output: the language model's width, once more for every
+// DeepStack level.
 std::uint64_t row_width(const json& config) {
   const json& text = config.contains("text_config") ? config["text_config"] : config;
   const json& vision = config.contains("vision_config") ? config["vision_config"] : config;

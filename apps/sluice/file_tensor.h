@@ -1,4 +1,5 @@
-// file_tensor.h: one tensor inside a file: what it is, and where its bytes lie. What the file parsers answer with.
+// file_tensor.h: one tensor inside a file: what it is, and where its bytes lie. What the file
+// parsers answer with.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
 // interrupt.h: waiting that a signal ends, without a signal handler.
 //
-// Threads: construct before any thread exists; one owner. While it lives SIGINT and SIGTERM (and the others asked for) are
-// blocked and only seen here. Failure: none that a caller can act on; without a descriptor wait_until() still keeps time.
+// Threads: construct before any thread exists; one owner. While it lives SIGINT and SIGTERM (and
+//          the others asked for) are
+// blocked and only seen here. Failure: none that a caller can act on; without a descriptor
+// wait_until() still keeps time.
 #pragma once
 
 #include <initializer_list>

@@ -85,7 +85,8 @@ class Bench {
   }
 
   Result<PutOutcome> put(const ObjectKey& key, std::size_t i, bool checksums) {
-    // Each object's bytes differ, or the daemon would rightly call it a duplicate of nothing new to measure.
+    // Each object's bytes differ, or the daemon would rightly call it a duplicate of nothing new to
+    // measure.
     auto& source = sources_[i % kSourcesMax];
     std::memcpy(source.data(), &i, std::min(sizeof i, source.size()));
     const TensorInput tensor{.spec = {DType::kU8, {static_cast<std::int64_t>(bytes_)}},

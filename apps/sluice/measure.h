@@ -1,6 +1,8 @@
-// measure.h: how fast this arena is, path by path, against a plain copy. Used by `bench` and `doctor`.
+// measure.h: how fast this arena is, path by path, against a plain copy. Used by `bench` and
+// `doctor`.
 //
-// Puts a few objects under keys of its own and removes them. Medians of repeated calls inside a time budget.
+// Puts a few objects under keys of its own and removes them. Medians of repeated calls inside a
+// time budget.
 // Threads: one owner; blocks for about `time_per_case` a figure.
 #pragma once
 

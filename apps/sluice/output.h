@@ -1,7 +1,8 @@
 // output.h: how results are shown: for people on a terminal, plainly in a pipe, or as JSON.
 //
-// Invariant: colour only on a terminal and without NO_COLOR; JSON output is one value per command (one per line for `top`).
-//            Results go to the standard output, errors to the standard error stream.
+// Invariant: colour only on a terminal and without NO_COLOR; JSON output is one value per command
+//            (one per line for `top`). Results go to the standard output, errors to the standard
+//            error stream.
 // Threads:   one owner.
 #pragma once
 
@@ -52,7 +53,8 @@ class Output {
   Look look_;
 };
 
-// Text from elsewhere (keys, labels, log lines) with control characters replaced, so that it cannot drive a terminal.
+// Text from elsewhere (keys, labels, log lines) with control characters replaced, so that it cannot
+// drive a terminal.
 std::string printable(std::string_view text);
 
 }  // namespace sluice::cli

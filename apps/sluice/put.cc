@@ -1,4 +1,5 @@
-// put.cc: `sluice put KEY FILE`: tensors of a file into the arena, read from the file straight into their place.
+// put.cc: `sluice put KEY FILE`: tensors of a file into the arena, read from the file straight into
+// their place.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,9 +1,9 @@
 // safetensors.h: safetensors files: a length, a JSON header, and the elements.
 //
-// Pure functions over bytes. Refused, each with its own sentence: headers over 16 MiB or beyond the file, JSON that names a
-// tensor twice, unknown dtypes, offsets that overlap, leave a hole or do not match dtype and shape, bytes after the last
-// tensor. Strings of __metadata__ become attributes.
-// Source of the format: github.com/huggingface/safetensors, README "Format".
+// Pure functions over bytes. Refused, each with its own sentence: headers over 16 MiB or beyond the
+// file, JSON that names a tensor twice, unknown dtypes, offsets that overlap, leave a hole or do
+// not match dtype and shape, bytes after the last tensor. Strings of __metadata__ become
+// attributes. Source of the format: github.com/huggingface/safetensors, README "Format".
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,11 @@
 // supervisor.h: starts stages, waits until each is ready, watches them, stops them.
 //
-// Invariant: while any stage runs, the end of one of them, a signal, or a stage that is not ready in time leads to the end
-//            of all: later stages first, then the first one (sluiced), SIGTERM and at a deadline SIGKILL.
+// Invariant: while any stage runs, the end of one of them, a signal, or a stage that is not ready
+//            in time leads to the end of all: later stages first, then the first one (sluiced),
+//            SIGTERM and at a deadline SIGKILL.
 // Threads:   one owner, one thread: everything happens in one poll loop.
-// Failure:   run() answers an exit code and has said which stage failed, how, and its last log lines.
+// Failure:   run() answers an exit code and has said which stage failed, how, and its last log
+//            lines.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,7 @@
 // tensor_file.h: opening files of tensors and writing them, on disk or through a pipe ("-").
 //
-// Threads: one owner. Failure: kIo with the path and the system's reason; kInvalidArgument from the parsers.
+// Threads: one owner. Failure: kIo with the path and the system's reason; kInvalidArgument from the
+//          parsers.
 // Limits: tensors of one file as many as an object holds.
 #pragma once
 

@@ -384,7 +384,8 @@ Result<std::string> arena_directory(const Topology& topology) {
 
 std::vector<std::string> daemon_arguments(const Topology& topology) {
   std::vector<std::string> out = {"--arena", topology.arena_name};
-  // Said in full, so that a variable of the shell cannot move the arena away from where the engines look for it.
+  // Said in full, so that a variable of the shell cannot move the arena away from where the engines
+  // look for it.
   if (const auto directory = arena_directory(topology);
       directory && !topology.arena.contains("directory")) {
     out.insert(out.end(), {"--directory", *directory});

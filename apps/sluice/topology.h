@@ -1,4 +1,5 @@
-// topology.h: what `sluice up` starts: one arena and the engines around it. Documented in docs/operating/topology.md.
+// topology.h: what `sluice up` starts: one arena and the engines around it. Documented in
+// docs/operating/topology.md.
 //
 // Pure: text in, a checked plan out; nothing is started or looked up.
 // Failure: kInvalidArgument with file, line, the key and the nearest known one: exit 78.

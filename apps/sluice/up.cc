@@ -70,7 +70,8 @@ Result<std::string> find_daemon(const UpCommand& command) {
           command.self_path));
 }
 
-// Ready: our own sluiced serves the arena. One that was there before would have another process number.
+// Ready: our own sluiced serves the arena. One that was there before would have another process
+//        number.
 std::function<bool(const Child&)> daemon_ready(std::string directory) {
   return [directory = std::move(directory)](const Child& child) {
     ClientOptions options;

@@ -81,7 +81,8 @@ std::uint64_t loop_age_ns(const store::DaemonHealth& health) {
   return health.loop_heartbeat_ns < time ? time - health.loop_heartbeat_ns : 0;
 }
 
-// A browser that was lured to a name which resolves to 127.0.0.1 sends that name: only names of this machine are served.
+// A browser that was lured to a name which resolves to 127.0.0.1 sends that name: only names of
+// this machine are served.
 bool host_is_local(std::string_view host) {
   if (host.starts_with('[')) return host.starts_with("[::1]");
   host = host.substr(0, host.find(':'));
@@ -298,7 +299,8 @@ Response Admin::get_object(const std::string& key_text, const http::Target& targ
   if (!attached) return refusal(attached.error());
   auto lease = (*attached)->get(*key);
   if (!lease) return refusal(lease.error());
-  // Shared with the answer that is still to be written: the bytes are sent from the arena, not from a copy.
+  // Shared with the answer that is still to be written: the bytes are sent from the arena, not from
+  // a copy.
   const auto owner = std::make_shared<Lease>(std::move(*lease));
   Response response;
   response.content_type = "application/octet-stream";

@@ -1,10 +1,14 @@
-// admin.h: the daemon's HTTP interface for people, probes and Prometheus. Documented in docs/operating/admin-http.md.
+// admin.h: the daemon's HTTP interface for people, probes and Prometheus. Documented in
+// docs/operating/admin-http.md.
 //
-// Invariant: bytes of objects are read, written and removed only with the bearer token; without a configured token not at
-//            all. The token is compared in constant time and never printed. /livez and /readyz never touch the store.
-// Threads:   open(), start(), stop() on the daemon's main thread. Requests run on the server's threads. The store is used
-//            as any client uses it: over an ordinary attachment, made at the first request that needs one.
-// Failure:   open() answers kUnavailable when the port is taken. A request that the store cannot serve gets 503.
+// Invariant: bytes of objects are read, written and removed only with the bearer token; without a
+//            configured token not at all. The token is compared in constant time and never printed.
+//            /livez and /readyz never touch the store.
+// Threads:   open(), start(), stop() on the daemon's main thread. Requests run on the server's
+//            threads. The store is used as any client uses it: over an ordinary attachment, made at
+//            the first request that needs one.
+// Failure:   open() answers kUnavailable when the port is taken. A request that the store cannot
+//            serve gets 503.
 #pragma once
 
 #include <atomic>
@@ -59,7 +63,8 @@ class Admin {
   http::Response put_object(const std::string& key_text, const std::string& body);
   http::Response delete_object(const std::string& key_text);
 
-  // The attachment, made now if there is none. Shared: a request that is still running keeps it across a reconnect.
+  // The attachment, made now if there is none. Shared: a request that is still running keeps it
+  // across a reconnect.
   Result<std::shared_ptr<Client>> client();
 
   AdminOptions options_;

@@ -72,7 +72,8 @@ void add_kinds(Families& out, const ArenaStats& stats) {
   }
 }
 
-// Gauges, not counters: what the processes attached now have done. A process that leaves takes its numbers with it.
+// Gauges, not counters: what the processes attached now have done. A process that leaves takes its
+// numbers with it.
 void add_clients(Families& out, std::span<const ClientInfo> clients) {
   struct Sum {
     std::uint64_t processes = 0, leases = 0, reserved = 0, lookups = 0, hits = 0, gets = 0,

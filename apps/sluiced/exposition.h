@@ -1,6 +1,7 @@
 // exposition.h: the arena's counters as Prometheus text (format 0.0.4).
 //
-// Pure: numbers in, text out; the caller decides when they are read. Names are documented in docs/operating/metrics.md and
+// Pure: numbers in, text out; the caller decides when they are read. Names are documented in
+//       docs/operating/metrics.md and
 // never change meaning; a counter ends in _total.
 #pragma once
 
@@ -23,8 +24,8 @@ struct ProcessSample {
   std::uint64_t http_refused_total = 0;  // answers of 400 and above
 };
 
-// One family per line of docs/operating/metrics.md; clients are summed per label, so that restarts of an engine do not
-// grow the number of series without bound.
+// One family per line of docs/operating/metrics.md; clients are summed per label, so that restarts
+// of an engine do not grow the number of series without bound.
 std::string prometheus_text(const ArenaStats& stats, std::span<const ClientInfo> clients,
                             const ProcessSample& process);
 

@@ -1,4 +1,5 @@
-// notify.h: what systemd is told, by one datagram per message (sd_notify's protocol, without its library).
+// notify.h: what systemd is told, by one datagram per message (sd_notify's protocol, without its
+// library).
 //
 // Threads: any. Failure: a supervisor that does not listen is ignored; nothing depends on it.
 #pragma once

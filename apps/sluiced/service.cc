@@ -60,8 +60,8 @@ class PortFile {
   explicit PortFile(std::string path) : path_(std::move(path)) {}
   ~PortFile() {
     ::unlink(path_.c_str());
-    // The daemon that leaves for good takes its folder away, and could not while this file was in it; a folder with anything
-    // else in it stays.
+    // The daemon that leaves for good takes its folder away, and could not while this file was in
+    // it; a folder with anything else in it stays.
     ::rmdir(path_.substr(0, path_.rfind('/')).c_str());
   }
   PortFile(const PortFile&) = delete;
@@ -83,7 +83,8 @@ Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Lo
                       .log = &log});
 }
 
-// Published objects of an earlier daemon stay; their bytes are checked while they are served already.
+// Published objects of an earlier daemon stay; their bytes are checked while they are served
+// already.
 void scrub_what_was_left(const std::string& directory, const std::stop_token& stop,
                          const Log& log) {
   const auto client =
@@ -109,7 +110,8 @@ int run_service(Invocation invocation) {
     log(level, message);
   };
 
-  // Before any thread exists, so that every thread inherits the blocked signals and only the watcher takes them.
+  // Before any thread exists, so that every thread inherits the blocked signals and only the
+  // watcher takes them.
   auto watching = Watcher::open({.notify_socket = invocation.notify_socket,
                                  .watchdog_us = invocation.watchdog_us,
                                  .drain_timeout = settings.drain_timeout,

@@ -1,8 +1,10 @@
 // watcher.h: turns signals and time into drain, stop, and what systemd is told.
 //
-// Invariant: the first SIGTERM or SIGINT drains, the second stops; no signal handler runs any code of ours.
-// Threads:   open(), start(), stop() on the main thread, before any other thread exists (open() blocks the signals for all
-//            of them); health() from any. One thread of its own between start() and stop().
+// Invariant: the first SIGTERM or SIGINT drains, the second stops; no signal handler runs any code
+//            of ours.
+// Threads:   open(), start(), stop() on the main thread, before any other thread exists (open()
+//            blocks the signals for all of them); health() from any. One thread of its own between
+//            start() and stop().
 // Failure:   open() answers kIo when the kernel has no descriptors left.
 #pragma once
 

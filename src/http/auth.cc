@@ -18,8 +18,8 @@ bool is_bearer(std::string_view scheme) noexcept {
 }  // namespace
 
 bool equal_in_constant_time(std::string_view given, std::string_view secret) noexcept {
-  // The loop always runs over the secret's length; a given text of another length is compared with the secret itself and
-  // refused by `different` alone.
+  // The loop always runs over the secret's length; a given text of another length is compared with
+  // the secret itself and refused by `different` alone.
   volatile unsigned char different = given.size() == secret.size() ? 0 : 1;
   const std::string_view other = given.size() == secret.size() ? given : secret;
   for (std::size_t i = 0; i < secret.size(); ++i) {

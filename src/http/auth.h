@@ -1,4 +1,5 @@
-// auth.h: bearer tokens. A token is compared in a time that does not depend on where it differs, and never printed.
+// auth.h: bearer tokens. A token is compared in a time that does not depend on where it differs,
+// and never printed.
 #pragma once
 
 #include <string_view>

@@ -46,7 +46,8 @@ Result<ProbeAnswer> probe(const ProbeOptions& options) {
     const auto address = asio::ip::make_address(options.host, error);
     if (error)
       return fail(Code::kInvalidArgument, fmt::format("'{}' is not an IP address", options.host));
-    // Three asynchronous steps on a private loop: the stream's deadline covers all of them together.
+    // Three asynchronous steps on a private loop: the stream's deadline covers all of them
+    // together.
     stream.expires_after(options.timeout);
     stream.async_connect(
         asio::ip::tcp::endpoint(address, options.port), [&](beast::error_code connected) {

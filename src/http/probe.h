@@ -1,7 +1,8 @@
 // probe.h: one blocking GET with a deadline, for health checks of programs on this machine.
 //
 // Threads: any; blocks the caller until the answer or the deadline.
-// Failure: kUnavailable when nothing listens there, kTimedOut at the deadline, kIo otherwise. Bodies over 1 MiB are refused.
+// Failure: kUnavailable when nothing listens there, kTimedOut at the deadline, kIo otherwise.
+//          Bodies over 1 MiB are refused.
 #pragma once
 
 #include <chrono>

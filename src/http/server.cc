@@ -106,7 +106,8 @@ class Server::Core {
   asio::thread_pool workers_{2};
   std::thread thread_;
   std::uint16_t port_ = 0;
-  // I/O thread only. Shared with each connection's coroutine, so that stop() can close a socket that it is waiting on.
+  // I/O thread only. Shared with each connection's coroutine, so that stop() can close a socket
+  // that it is waiting on.
   std::list<std::weak_ptr<Stream>> streams_;
   std::size_t connections_ = 0;
   bool stopping_ = false;
@@ -291,7 +292,8 @@ asio::awaitable<void> Server::Core::send(Stream& stream, const Response& respons
     co_await beast::http::async_write(stream, serializer, token);
   }
   if (!keep_alive && !error) {
-    // Let a peer that is still sending a refused body read the answer: closing now would reset the connection under it.
+    // Let a peer that is still sending a refused body read the answer: closing now would reset the
+    // connection under it.
     stream.socket().shutdown(tcp::socket::shutdown_send, error);
     std::vector<char> drop(64 * 1024);
     stream.expires_after(kRefusedBodyTimeout);

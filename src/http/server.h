@@ -1,11 +1,15 @@
-// server.h: a small HTTP/1.1 server for operators: bounded in headers, bodies, connections and time.
+// server.h: a small HTTP/1.1 server for operators: bounded in headers, bodies, connections and
+// time.
 //
-// Invariant: `head` decides before one byte of a body is read (who may ask, how large the body may be); `handle` sees only
-//            requests that it let through, with a body of at most that size.
-// Threads:   open(), start(), stop() on the owner's thread. `head` runs on the server's I/O thread and must not block;
-//            `handle` runs on that thread for requests that head() calls quick, else on one of two worker threads.
-// Failure:   open() answers kUnavailable when the port is taken, kPermission when it may not be bound. A malformed request
-//            gets its 4xx; a peer that is too slow is closed; nothing a peer sends stops the server.
+// Invariant: `head` decides before one byte of a body is read (who may ask, how large the body may
+//            be); `handle` sees only requests that it let through, with a body of at most that
+//            size.
+// Threads:   open(), start(), stop() on the owner's thread. `head` runs on the server's I/O thread
+//            and must not block; `handle` runs on that thread for requests that head() calls quick,
+//            else on one of two worker threads.
+// Failure:   open() answers kUnavailable when the port is taken, kPermission when it may not be
+//            bound. A malformed request gets its 4xx; a peer that is too slow is closed; nothing a
+//            peer sends stops the server.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +47,9 @@ struct Response {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
-  // Bytes that live elsewhere: sent instead of `body` when `owner` is set. Shared because the answer is written after the
-  // handler returned; the server drops it when the answer has left or the peer is given up.
+  // Bytes that live elsewhere: sent instead of `body` when `owner` is set. Shared because the
+  // answer is written after the handler returned; the server drops it when the answer has left or
+  // the peer is given up.
   std::span<const std::byte> view;
   std::shared_ptr<const void> owner;
 };

@@ -1,4 +1,5 @@
-// target.h: the path and query of a request, decoded. Pure; refuses what is not well-formed instead of guessing.
+// target.h: the path and query of a request, decoded. Pure; refuses what is not well-formed instead
+// of guessing.
 #pragma once
 
 #include <map>

@@ -1,6 +1,8 @@
-// families.h: gauges and counters collected at the moment of a scrape, as Prometheus text (format 0.0.4).
+// families.h: gauges and counters collected at the moment of a scrape, as Prometheus text (format
+// 0.0.4).
 //
-// Invariant: a family is declared once, whatever the number of its series; label values are escaped.
+// Invariant: a family is declared once, whatever the number of its series; label values are
+//            escaped.
 // Threads:   one owner; made for one scrape and dropped.
 #pragma once
 
