@@ -5,11 +5,13 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 START_S = 120.0
+LOOK_S = 0.2  # how often a daemon that says nothing is looked after
 STOP_S = 30.0
 NS_PER_S = 1e9
 
@@ -58,7 +60,7 @@ class Daemon:
             self._log.open("wb") as log,
         ):
             notify.bind(str(self._folder / "notify"))
-            notify.settimeout(START_S)
+            notify.settimeout(LOOK_S)
             self._process = subprocess.Popen(
                 [self._program, "--directory", self.directory, *self._options],
                 env={**os.environ, "NOTIFY_SOCKET": str(self._folder / "notify")},
@@ -66,12 +68,18 @@ class Daemon:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-            try:
-                while b"READY=1" not in notify.recv(4096):
-                    pass
-            except TimeoutError:
-                text = self._log.read_text(errors="replace")
-                raise RuntimeError(f"sluiced is not ready after {START_S} s:\n{text}") from None
+            deadline = time.monotonic() + START_S
+            while not self._said_ready(notify):
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    text = self._log.read_text(errors="replace")
+                    raise RuntimeError(f"sluiced did not become ready:\n{text}")
+
+    @staticmethod
+    def _said_ready(notify: socket.socket) -> bool:
+        try:
+            return b"READY=1" in notify.recv(4096)
+        except TimeoutError:
+            return False
 
     def _stop(self) -> None:
         if self._process is not None and self._process.poll() is None:

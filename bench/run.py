@@ -10,6 +10,7 @@ machine). Exits with 0 also when a bar is missed, and with 1 when something coul
 import argparse
 import concurrent.futures
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ Groups = dict[str, Callable[[], None]]
 
 def main() -> int:
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     plan = QUICK if arguments.quick else FULL
     results = Results()
     before = machine.facts()
@@ -77,9 +79,12 @@ def _measure(groups: Groups, workers: int) -> dict[str, str]:
             failures[name] = traceback.format_exc()
         print(f"-- {name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
 
+    if workers == 1:  # here, so that a signal reaches what has to be stopped
+        for name in groups:
+            one(name)
+        return failures
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        # The longest starts first.
-        list(pool.map(one, sorted(groups, key=lambda name: name != "engine" or workers == 1)))
+        list(pool.map(one, sorted(groups, key=lambda name: name != "engine")))  # the longest first
     return failures
 
 
