@@ -1,14 +1,17 @@
 // device.h: moving bytes between the arena, which is host memory, and the memory a tensor lives in.
 //
-// One interface for every memory kind. A new device implements download() and upload(), which block; the rest has a
-// default that moves the bytes piece by piece through a staging buffer in host memory. A device that can do better
-// (asynchronous copies, pinned host memory) overrides it.
+// One interface for every memory kind. A new device implements download() and upload(), which
+// block; the rest has a default that moves the bytes piece by piece through a staging buffer in
+// host memory. A device that can do better (asynchronous copies, pinned host memory) overrides it.
 //
-// Invariant: memory named in a copy is in use until its Completion is done. A Completion that is dropped waits first, so
-//            that an extent is never given back while a device still writes to it.
+// Invariant: memory named in a copy is in use until its Completion is done. A Completion that is
+//            dropped waits first, so that an extent is never given back while a device still writes
+//            to it.
 // Threads:   a Device may be used from any thread; a Completion has one owner.
-// Owner:     a Device owns no tensor and no arena memory; addresses and spans are borrowed until completion.
-// Failure:   kInvalidArgument for a missing address, kIo for what the device reports, with its own words.
+// Owner:     a Device owns no tensor and no arena memory; addresses and spans are borrowed until
+//            completion.
+// Failure:   kInvalidArgument for a missing address, kIo for what the device reports, with its own
+//            words.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +38,8 @@ struct Stream {
 // Answers when one copy has ended.
 class Completion {
  public:
-  // What a device with asynchronous copies implements. wait() may be called again after it returned.
+  // What a device with asynchronous copies implements. wait() may be called again after it
+  // returned.
   class State {
    public:
     State() = default;
@@ -74,12 +78,13 @@ class Device {
   virtual Result<Completion> copy_in(DeviceAddress to, std::span<const std::byte> from,
                                      Stream stream);
 
-  // Tells the device of host memory that it will copy from and to often, so that it can pin it. Registering the same
-  // range twice is fine. The default has nothing to do.
+  // Tells the device of host memory that it will copy from and to often, so that it can pin it.
+  // Registering the same range twice is fine. The default has nothing to do.
   virtual Status register_host(std::span<std::byte> range);
   virtual Status unregister_host(std::span<std::byte> range);
 
-  // Blocks until everything given to `stream` before has ended. The default copies are ended when they return.
+  // Blocks until everything given to `stream` before has ended. The default copies are ended when
+  // they return.
   virtual Status synchronise(Stream stream);
 
  protected:

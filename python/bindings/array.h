@@ -13,7 +13,8 @@ class Array {
   explicit Array(std::shared_ptr<View> view);
 
   const std::shared_ptr<View>& view() const noexcept { return view_; }
-  // The layout that the buffer protocol shows: bfloat16 and float8 have no format there and appear as plain bytes.
+  // The layout that the buffer protocol shows: bfloat16 and float8 have no format there and appear
+  // as plain bytes.
   bool has_format() const noexcept { return format_ != nullptr; }
   int fill(PyObject* self, Py_buffer* buffer, int flags) noexcept;
 

@@ -36,7 +36,8 @@ struct ClientHandle {
   Verify verify = Verify::kOnce;
 };
 
-// What only looks has no way to refuse in C++: a closed client, or one of the parent of a fork, would look empty.
+// What only looks has no way to refuse in C++: a closed client, or one of the parent of a fork,
+// would look empty.
 const Client& reading(const ClientHandle& self) {
   if (self.client->boot() == 0) {
     raise({Code::kDetached, Drop::kProcess,
@@ -332,7 +333,7 @@ void bind_client(nb::module_& module) {
           nb::arg("timeout") = 2.0)
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__exit__",
-           [](ClientHandle& self, nb::args) {
+           [](ClientHandle& self, const nb::args&) {
              const NoGil no_gil;
              self.client->close();
            })

@@ -1,4 +1,5 @@
-// convert.h: between Python's values and those of the public headers. Refusals name the argument and what it may be.
+// convert.h: between Python's values and those of the public headers. Refusals name the argument
+// and what it may be.
 //
 // Threads: with the GIL.
 #pragma once
@@ -22,7 +23,8 @@ namespace nb = nanobind;
 nb::str to_str(std::string_view text);
 nb::tuple to_tuple(std::span<const std::int64_t> shape);
 
-// Seconds to milliseconds, rounded up. Refuses negative, NaN, infinite and more than ten minutes: every wait has an end.
+// Seconds to milliseconds, rounded up. Refuses negative, NaN, infinite and more than ten minutes:
+// every wait has an end.
 std::chrono::milliseconds to_timeout(double seconds, std::string_view what);
 // Seconds that an object is to be kept; positive and finite.
 std::chrono::milliseconds to_lifetime(double seconds, std::string_view what);
@@ -44,7 +46,8 @@ struct TensorInfo {
   TensorView view;
 };
 nb::list to_infos(const std::vector<TensorView>& tensors);
-// The tensor called `name`; without a name the only one. Refuses an unknown name and lists the known ones.
+// The tensor called `name`; without a name the only one. Refuses an unknown name and lists the
+// known ones.
 std::size_t find_tensor(const std::vector<TensorView>& tensors,
                         std::optional<std::string_view> name);
 

@@ -1,4 +1,5 @@
-// The DLPack exchange format, version 1.1: dmlc.github.io/dlpack. nanobind has the tensor, the managed tensors are here.
+// The DLPack exchange format, version 1.1: dmlc.github.io/dlpack. nanobind has the tensor, the
+// managed tensors are here.
 #include <algorithm>
 #include <type_traits>
 

@@ -170,7 +170,8 @@ std::shared_ptr<View> view_of(const std::shared_ptr<LeaseMemory>& memory,
   const Lease& lease = memory->lease();
   auto tensors = value_of(lease.tensors());
   TensorView& tensor = tensors[find_tensor(tensors, name)];
-  // A shared view is read-only for Python; only the private mapping may be written without harm to others.
+  // A shared view is read-only for Python; only the private mapping may be written without harm to
+  // others.
   std::byte* const bytes =
       shared ? const_cast<std::byte*>(lease.bytes().data()) : lease.private_bytes().data();
   if (bytes == nullptr) {
@@ -212,7 +213,7 @@ void bind_lease(nb::module_& module) {
       .def_prop_ro("live_views",
                    [](const LeaseHandle& self) { return self.memory ? self.memory->views() : 0; })
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
-      .def("__exit__", [](LeaseHandle& self, nb::args) { self.memory.reset(); })
+      .def("__exit__", [](LeaseHandle& self, const nb::args&) { self.memory.reset(); })
       .def("__repr__", repr);
 }
 

@@ -1,9 +1,10 @@
 // lease.h: the Python handle of a lease, and the memory that tensors made from it share.
 //
-// Invariant: the C++ Lease ends when its handle and its last view are gone, or at release() without views; never while a
-//            tensor can still reach the bytes.
+// Invariant: the C++ Lease ends when its handle and its last view are gone, or at release() without
+//            views; never while a tensor can still reach the bytes.
 // Threads:   handles with the GIL; the memory may be given up by any thread.
-// Failure:   Detached after its end; release() with live views is refused as InvalidArgument, and nothing ends.
+// Failure:   Detached after its end; release() with live views is refused as InvalidArgument, and
+//            nothing ends.
 #pragma once
 
 #include <memory>

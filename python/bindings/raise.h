@@ -1,7 +1,7 @@
 // raise.h: from Result<T> to a value or a Python exception.
 //
-// `Raised` is the one C++ exception of the bindings: it carries an Error from the place where a Result is opened to the
-// translator that bind_errors() registers, and never leaves the module.
+// `Raised` is the one C++ exception of the bindings: it carries an Error from the place where a
+// Result is opened to the translator that bind_errors() registers, and never leaves the module.
 // Threads: may be thrown with or without the GIL; the translator runs with it.
 #pragma once
 

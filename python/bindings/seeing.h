@@ -1,4 +1,5 @@
-// seeing.h: what a client sees of its arena, as Python dictionaries with the field names of include/sluice/client.h.
+// seeing.h: what a client sees of its arena, as Python dictionaries with the field names of
+// include/sluice/client.h.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,8 @@
 // source_bytes.h: the bytes of a tensor that Python wants to be copied in.
 //
-// A source is a C-contiguous object with the buffer protocol, or the address of such memory as an integer, whose owner
-// the caller keeps. Invariant: the buffer is held until the SourceBytes ends. Threads: made and ended with the GIL.
+// A source is a C-contiguous object with the buffer protocol, or the address of such memory as an
+// integer, whose owner the caller keeps. Invariant: the buffer is held until the SourceBytes ends.
+// Threads: made and ended with the GIL.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace sluice::python {
 
 class SourceBytes {
  public:
-  // Refuses a source that is not contiguous or does not have exactly `bytes` bytes, naming the tensor.
+  // Refuses a source that is not contiguous or does not have exactly `bytes` bytes, naming the
+  // tensor.
   SourceBytes(nanobind::handle source, std::uint64_t bytes, std::string_view name);
   SourceBytes(SourceBytes&& other) noexcept;
   SourceBytes& operator=(SourceBytes&&) = delete;

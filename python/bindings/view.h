@@ -1,8 +1,10 @@
 // view.h: one tensor's memory as Python sees it.
 //
-// Invariant: memory stays where it is while a View of it lives, because the View shares ownership of its Pinned memory;
-//            the memory's own end (a lease's, a reservation's) comes after the last View's.
-// Threads:   a View may be destroyed by any thread, with or without the GIL: whoever took the array decides when.
+// Invariant: memory stays where it is while a View of it lives, because the View shares ownership
+//            of its Pinned memory; the memory's own end (a lease's, a reservation's) comes after
+//            the last View's.
+// Threads:   a View may be destroyed by any thread, with or without the GIL: whoever took the array
+//            decides when.
 // Limits:    kDimsMax dimensions, C-contiguous.
 #pragma once
 
@@ -21,7 +23,8 @@
 
 namespace sluice::python {
 
-// Memory that views can hold: it counts them, so that an explicit end can be refused while there are any.
+// Memory that views can hold: it counts them, so that an explicit end can be refused while there
+// are any.
 class Pinned {
  public:
   Pinned() = default;
@@ -78,7 +81,8 @@ using Extents = std::array<std::int64_t, kDimsMax>;
 // Strides of a C-contiguous array, counted in elements of `unit` bytes.
 Extents contiguous_strides(const TensorSpec& spec, std::int64_t unit) noexcept;
 
-// A DLPack capsule over the view (dltensor, or dltensor_versioned). The capsule, or whoever consumes it, keeps the view.
+// A DLPack capsule over the view (dltensor, or dltensor_versioned). The capsule, or whoever
+// consumes it, keeps the view.
 nanobind::object to_dlpack(std::shared_ptr<View> view, bool versioned);
 
 }  // namespace sluice::python

@@ -83,8 +83,8 @@ void WriterHandle::copy_from(std::optional<std::string_view> name, Device& devic
   copies_.push_back(value_of(std::move(started)));
 }
 
-// Everything a reservation is made of, taken out of its handle while the GIL is held: another thread that uses the handle
-// from then on finds it ended.
+// Everything a reservation is made of, taken out of its handle while the GIL is held: another
+// thread that uses the handle from then on finds it ended.
 WriterHandle::Parts WriterHandle::take() noexcept {
   return {std::move(copies_), std::exchange(mapping_, nullptr), std::exchange(writer_, Writer())};
 }

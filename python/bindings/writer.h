@@ -1,7 +1,8 @@
 // writer.h: the Python handle of a reservation.
 //
-// Invariant: neither a tensor nor a copy on a device writes to the arena once publish() or abandon() was asked: tensors
-//            are detached (second_mapping.h) and copies waited for, before the daemon hears of it.
+// Invariant: neither a tensor nor a copy on a device writes to the arena once publish() or
+//            abandon() was asked: tensors are detached (second_mapping.h) and copies waited for,
+//            before the daemon hears of it.
 // Threads:   one owner at a time; the GIL is released while bytes move.
 // Failure:   Detached after the end. A failed device copy abandons the reservation.
 #pragma once

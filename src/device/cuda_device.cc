@@ -75,7 +75,8 @@ class CudaDevice final : public Device {
   Status register_host(std::span<std::byte> range) override {
     const CurrentDevice current(ordinal_);
     if (auto selected = current.status(); !selected) return selected;
-    // Portable: pinned for every GPU of this process, so several devices may register the same arena.
+    // Portable: pinned for every GPU of this process, so several devices may register the same
+    //           arena.
     const cudaError_t result =
         cudaHostRegister(range.data(), range.size(), cudaHostRegisterPortable);
     if (result == cudaErrorHostMemoryAlreadyRegistered) {
@@ -123,7 +124,8 @@ class CudaDevice final : public Device {
     if (auto selected = current.status(); !selected) return std::unexpected(selected.error());
     const auto cuda_stream = static_cast<cudaStream_t>(stream.handle);
 
-    // The event exists before the copy starts, so that a running copy always has something to wait for.
+    // The event exists before the copy starts, so that a running copy always has something to wait
+    // for.
     cudaEvent_t event = nullptr;
     auto created =
         check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating a CUDA event");

@@ -20,8 +20,9 @@ std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
   return out;
 }
 
-// A device that Sluice has never heard of. Its memory can not be reached by a pointer: an address is a number inside a
-// store of its own, which keeps every byte inverted. It implements only what a device has to.
+// A device that Sluice has never heard of. Its memory can not be reached by a pointer: an address
+// is a number inside a store of its own, which keeps every byte inverted. It implements only what a
+// device has to.
 class Accelerator final : public Device {
  public:
   std::string_view name() const noexcept override { return "accelerator"; }
@@ -167,7 +168,8 @@ TEST(ThirdDevice, ThreadsDoNotShareAStagingBuffer) {
   for (unsigned i = 0; i < tensors.size(); ++i) EXPECT_EQ(back[i], pattern(kBytes, i));
 }
 
-// A copy that a thread performs once it is allowed to: what an asynchronous device looks like from outside.
+// A copy that a thread performs once it is allowed to: what an asynchronous device looks like from
+// outside.
 class SlowCopy final : public Completion::State {
  public:
   SlowCopy(std::atomic<bool>& go, std::atomic<bool>& ended)

@@ -5,7 +5,8 @@
 namespace sluice {
 namespace {
 
-// Device memory is host memory here, so both directions are one copy at the machine's speed, ended on return.
+// Device memory is host memory here, so both directions are one copy at the machine's speed, ended
+// on return.
 class HostDevice final : public Device {
  public:
   std::string_view name() const noexcept override { return "host"; }
