@@ -20,7 +20,7 @@ BIN = Path(sys.executable).parent
 CPP_FOLDERS = ("src", "include", "apps", "python/bindings", "tests", "fuzz", "bench")
 PYTHON_FOLDERS = ("python", "tools", "demo", "tests", "bench", "fuzz")
 Command = Sequence[str | Path]
-ENVIRONMENT = {**os.environ, "MYPYPATH": "python:tools:demo"}
+ENVIRONMENT = {**os.environ, "MYPYPATH": "python:tools:demo:bench"}
 
 
 def format_command(fix: bool) -> list[Command]:

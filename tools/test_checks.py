@@ -8,6 +8,7 @@ import check_environment
 import check_includes
 import processes
 import pytest
+import readme_numbers
 import sources
 import test as tiers
 
@@ -73,6 +74,19 @@ def test_a_failed_an_erroneous_and_a_skipped_test_are_counted_as_such(tmp_path: 
     count = tiers.count_junit(junit)
     assert (count.passed, count.failed, count.skipped) == (1, 3, 1)
     assert count.names == ["a::bad", "a::worse", "a::ctest"]
+
+
+def test_the_numbers_go_between_their_comments_and_a_missed_bar_shows() -> None:
+    page = f"before\n{readme_numbers.BEGIN}\nold\n{readme_numbers.END}\nafter\n"
+    table = readme_numbers.markdown({"get_us_p50": 0.5, "idle_cpu_percent": 2.0})
+    new = readme_numbers.replaced(page, table)
+    assert new.startswith("before\n")
+    assert new.endswith("\nafter\n")
+    assert "old" not in new
+    assert "| 0.5 us | ≤ 2 |" in new
+    assert "| **2 %** | ≤ 0.5 |" in new
+    with pytest.raises(ValueError, match="has no"):
+        readme_numbers.replaced("nothing here", table)
 
 
 def test_a_process_left_behind_is_named_and_ended(tmp_path: Path) -> None:
