@@ -94,6 +94,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
 
   // --- attachment_write.cc ---
   Result<Answered> call(Instant deadline, const std::function<void(Submission&)>& fill);
+  Result<Grant> grant_of(const Answered& answer) const;
   Result<Grant> take_grant(std::uint64_t bytes, Instant deadline, std::uint64_t write_deadline);
   void ask_ahead(std::uint64_t bytes);
   Result<PutOutcome> publish(const Grant& grant, const ObjectPlan& plan, std::span<std::uint64_t> digests,

@@ -50,10 +50,6 @@ Error refusal(const Answered& a) {
 
 bool is_success(Answer a) noexcept { return static_cast<std::uint32_t>(a) < static_cast<std::uint32_t>(Answer::kNotFound); }
 
-Grant grant_of(const Answered& a) noexcept {
-  return {.reservation = a.reservation, .segment = a.segment, .offset = a.offset, .bytes = a.extent_bytes};
-}
-
 }  // namespace
 
 Result<Answered> Attachment::call(Instant deadline, const std::function<void(Submission&)>& fill) {
@@ -80,6 +76,16 @@ Result<Answered> Attachment::call(Instant deadline, const std::function<void(Sub
   return answer;
 }
 
+// Bounds are those of this process's mappings, whatever stands in the page.
+Result<Grant> Attachment::grant_of(const Answered& a) const {
+  const Grant grant{
+      .reservation = a.reservation, .segment = a.segment, .offset = a.offset, .bytes = a.extent_bytes};
+  if (grant.segment >= segments_.size() || !fits(grant.offset, grant.bytes, segments_[grant.segment].size())) {
+    return fail(Code::kCorrupt, "the daemon granted bytes outside the arena", Drop::kProcess);
+  }
+  return grant;
+}
+
 // Grants that were asked for ahead, and answers to requests that were given up.
 void Attachment::give_back_late_grants() {
   std::vector<Grant> unsaid;
@@ -93,14 +99,11 @@ void Attachment::give_back_late_grants() {
     const std::scoped_lock lock(grants_mutex_);
     if (a.op == Op::kGrant) asked_ahead_bytes_ = 0;
     if (a.answer != Answer::kOk) continue;
-    const Grant grant = grant_of(a);
-    // Bounds are those of the mapping, whatever the page says.
-    const bool usable = grant.segment < segments_.size() &&
-                        fits(grant.offset, grant.bytes, segments_[grant.segment].size());
-    if (a.op == Op::kGrant && usable) {
-      grants_.push_back(grant);
+    const auto grant = grant_of(a);
+    if (a.op == Op::kGrant && grant) {
+      grants_.push_back(*grant);
     } else {
-      abandon(grant);
+      abandon({.reservation = a.reservation});
     }
   }
 }
@@ -131,11 +134,7 @@ Result<Grant> Attachment::take_grant(std::uint64_t bytes, Instant deadline, std:
     s.key_bytes = 0;
   });
   if (!answer) return std::unexpected(answer.error());
-  const Grant grant = grant_of(*answer);
-  if (grant.segment >= segments_.size() || !fits(grant.offset, grant.bytes, segments_[grant.segment].size())) {
-    return fail(Code::kCorrupt, "the daemon granted bytes outside the arena", Drop::kProcess);
-  }
-  return grant;
+  return grant_of(*answer);
 }
 
 // Asks for the next object's extent while nobody waits for it.

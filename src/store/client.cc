@@ -231,16 +231,14 @@ Result<Writer> Client::reserve(const ObjectKey& key, std::span<const NamedTensor
   if (!answer) return std::unexpected(answer.error());
   if (answer->answer == store::Answer::kDuplicate) return Writer();
 
-  const store::Grant grant{.reservation = answer->reservation,
-                           .segment = answer->segment,
-                           .offset = answer->offset,
-                           .bytes = answer->extent_bytes};
-  (*a)->map_in(grant);
+  const auto grant = (*a)->grant_of(*answer);
+  if (!grant) return std::unexpected(grant.error());
+  (*a)->map_in(*grant);
   Writer writer;
   writer.tensors_ = plan->bundle.tensors;
-  tensor::write_headers(plan->bundle, (*a)->writable(grant).first(plan->bundle.object_bytes));
+  tensor::write_headers(plan->bundle, (*a)->writable(*grant).first(plan->bundle.object_bytes));
   const auto timeout_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(std::chrono::nanoseconds(options.timeout).count(), 0));
-  writer.token_ = (*a)->add_write({.grant = grant, .plan = std::move(*plan), .timeout_ns = timeout_ns});
+  writer.token_ = (*a)->add_write({.grant = *grant, .plan = std::move(*plan), .timeout_ns = timeout_ns});
   writer.attachment_ = std::move(*a);
   return writer;
 }

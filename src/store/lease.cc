@@ -53,8 +53,9 @@ std::span<const std::byte> Lease::bytes() const noexcept {
 
 std::span<std::byte> Lease::private_bytes() const noexcept {
   if (attachment_ == nullptr || !attachment_->ours()) return {};
-  private_view_ = true;
-  return attachment_->private_bytes(descriptor_);
+  const auto view = attachment_->private_bytes(descriptor_);
+  if (!view.empty()) private_view_ = true;
+  return view;
 }
 
 Result<std::vector<TensorView>> Lease::tensors() const {

@@ -50,7 +50,8 @@ def _check_tower(vllm_config: "VllmConfig") -> None:
     the first feature, several times as wide as it expects, would end the engine."""
     transfer = vllm_config.ec_transfer_config
     multimodal = vllm_config.model_config.multimodal_config
-    assert transfer is not None and multimodal is not None
+    assert transfer is not None
+    assert multimodal is not None
     blind = all(multimodal.get_limit_per_prompt(m) == 0 for m in ("image", "video"))
     levels = width_rule(vllm_config.model_config).levels
     if transfer.is_ec_consumer and blind and levels is not None and levels > 1:
