@@ -5,8 +5,10 @@
 // Failure:   a child says what went wrong on stderr and ends with a status other than 0.
 #pragma once
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <new>
@@ -56,9 +58,7 @@ class Child {
     CHECK(pid_ >= 0);
     if (pid_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int status = ::getppid() == parent ? body() : 1;
-    std::fflush(nullptr);
-    ::_exit(status);
+    ::_exit(::getppid() == parent ? run(body) : 1);
   }
   Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
   Child& operator=(Child&& other) noexcept {
@@ -79,8 +79,7 @@ class Child {
   // Waits for its end: the exit status, or minus the signal that ended it.
   int wait() noexcept {
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0) {
-    }
+    while (::waitpid(pid_, &status, 0) < 0) CHECK(errno == EINTR);
     pid_ = 0;
     return meaning(status);
   }
@@ -98,6 +97,17 @@ class Child {
   }
 
  private:
+  // Nothing that the body throws may unwind into the copy of the test that this process holds.
+  static int run(const std::function<int()>& body) noexcept {
+    int status = 8;
+    try {
+      status = body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "a child ended by an exception: %s\n", error.what());
+    }
+    std::fflush(nullptr);
+    return status;
+  }
   static int meaning(int status) noexcept {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }

@@ -223,8 +223,9 @@ TEST(Exhausted, AClientWithoutDescriptorsIsToldSoAndTakesNoPlaceInTheArena) {
   arena.start();
   Child process([&] {
     REQUIRE(arena.client()->attached());
+    const rlim_t open_files = open_files_of(::getpid());  // counted while there are some left
     for (rlim_t spare = 0; spare < 36; ++spare) {
-      const rlimit few{.rlim_cur = open_files_of(::getpid()) - 1 + spare, .rlim_max = 1024};
+      const rlimit few{.rlim_cur = open_files - 1 + spare, .rlim_max = 1024};
       REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
       const auto refused =
           Client::attach({.directory = arena.directory(), .attach_timeout = milliseconds(200)});
