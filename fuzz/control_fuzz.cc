@@ -81,7 +81,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   ByteReader input(fuzz::bytes_of(data + 1, size - 1));
   const auto good = *ControlView::validate(bytes);
+  // Taken before anything is overwritten.
   const std::uint64_t slots_at = good.header().slots_offset;
+  const std::array<std::uint64_t, 4> begin{slots_at, slots_at + good.index_slots() * sizeof(Slot),
+                                           good.header().prefixes_offset,
+                                           good.header().records_offset};
   for (std::uint32_t left = data[0];; left -= left != 0) {
     const auto place = input.read<std::uint32_t>();
     const auto value = input.read<std::uint32_t>();
@@ -91,9 +95,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (left != 0) {
       at = place % (sizeof(ControlHeader) / 4) * 4;
     } else {
-      const std::array<std::uint64_t, 4> begin{
-          slots_at, slots_at + good.index_slots() * sizeof(Slot), good.header().prefixes_offset,
-          good.header().records_offset};
       at = begin[place % 4] + place / 4 % 512 * 4;
     }
     std::memcpy(bytes.data() + at, &value, 4);

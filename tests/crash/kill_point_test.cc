@@ -27,7 +27,7 @@ struct Board {
 };
 
 PutOptions patient(bool pinned = true) {
-  return {.timeout = kPatience, .write_timeout = kPatience, .hard_pin = pinned};
+  return {.timeout = kPatience, .write_timeout = std::chrono::minutes(30), .hard_pin = pinned};
 }
 
 NamedTensorSpec spec_of(std::size_t bytes) {
