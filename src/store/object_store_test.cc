@@ -29,7 +29,7 @@ TEST(ObjectStore, DoesWhatANaiveModelSays) {
   const char* given = std::getenv("SLUICE_TEST_SEED");
   const std::uint64_t first = given != nullptr ? std::stoull(given) : std::random_device{}();
   std::printf("SLUICE_TEST_SEED=%lu\n", first);
-  const std::uint64_t runs = std::getenv("SLUICE_SOAK") != nullptr ? 3'000 : 80;
+  const std::uint64_t runs = std::getenv("SLUICE_SOAK") != nullptr ? 3'000 : 40;
   for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed)
     expect_agreement(seed);
 }
