@@ -1,10 +1,10 @@
 #include "base/checksum.h"
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <xxhash.h>
 
 #include "base/check.h"
 #include "base/checksum_dispatch.h"
@@ -12,7 +12,9 @@
 namespace sluice {
 namespace {
 
-void copy_block(std::byte* to, const std::byte* from, std::size_t n) noexcept { std::memcpy(to, from, n); }
+void copy_block(std::byte* to, const std::byte* from, std::size_t n) noexcept {
+  std::memcpy(to, from, n);
+}
 void copy_done() noexcept {}
 void copy_kernel(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes != 0) std::memcpy(to, from, bytes);
@@ -22,7 +24,9 @@ void copy_kernel(std::byte* to, const std::byte* from, std::size_t bytes) noexce
 
 const ChecksumKernels& kernels() noexcept {
   static const ChecksumKernels chosen =
-      avx2_kernels() != nullptr ? *avx2_kernels() : ChecksumKernels{hash_chunks_kernel, copy_pieces_kernel, copy_kernel};
+      avx2_kernels() != nullptr
+          ? *avx2_kernels()
+          : ChecksumKernels{hash_chunks_kernel, copy_pieces_kernel, copy_kernel};
   return chosen;
 }
 

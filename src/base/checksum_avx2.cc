@@ -7,10 +7,10 @@
 #include <immintrin.h>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <xxhash.h>
 
 #include "base/limits.h"
 
@@ -38,7 +38,9 @@ void copy_block(std::byte* to, const std::byte* from, std::size_t n) noexcept {
 }
 
 // Streaming stores are weakly ordered: they must be complete before a publish makes the bytes visible.
-void copy_done() noexcept { _mm_sfence(); }
+void copy_done() noexcept {
+  _mm_sfence();
+}
 
 // From this size on a copy is worth keeping out of the caches: it would push out more than anybody reads again soon.
 constexpr std::size_t kStreamBytesMin = 1024 * 1024;
@@ -47,7 +49,8 @@ constexpr std::size_t kStreamBytesMin = 1024 * 1024;
 // last-level cache and from several pages at a time.
 void copy_kernel(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes == 0) return;
-  const std::size_t head = bytes < kStreamBytesMin ? bytes : -reinterpret_cast<std::uintptr_t>(to) % 32;
+  const std::size_t head =
+      bytes < kStreamBytesMin ? bytes : -reinterpret_cast<std::uintptr_t>(to) % 32;
   std::memcpy(to, from, head);
   if (head == bytes) return;
   copy_block(to + head, from + head, bytes - head);
@@ -69,7 +72,9 @@ const ChecksumKernels* avx2_kernels() noexcept {
 #else
 
 namespace sluice {
-const ChecksumKernels* avx2_kernels() noexcept { return nullptr; }
+const ChecksumKernels* avx2_kernels() noexcept {
+  return nullptr;
+}
 }  // namespace sluice
 
 #endif

@@ -10,7 +10,8 @@ namespace sluice {
 
 struct ChecksumKernels {
   void (*hash_chunks)(const std::byte* from, std::size_t bytes, std::uint64_t* digests) noexcept;
-  void (*copy_pieces)(std::byte* to, const Piece* pieces, std::size_t count, std::uint64_t* digests) noexcept;
+  void (*copy_pieces)(std::byte* to, const Piece* pieces, std::size_t count,
+                      std::uint64_t* digests) noexcept;
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 };
 

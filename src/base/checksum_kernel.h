@@ -13,7 +13,8 @@ void hash_chunks_kernel(const std::byte* from, std::size_t bytes, std::uint64_t*
   }
 }
 
-void copy_pieces_kernel(std::byte* to, const Piece* pieces, std::size_t count, std::uint64_t* digests) noexcept {
+void copy_pieces_kernel(std::byte* to, const Piece* pieces, std::size_t count,
+                        std::uint64_t* digests) noexcept {
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
   std::size_t in_chunk = 0;  // bytes of the chunk that `state` has seen

@@ -18,8 +18,8 @@ std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
 }
 
 TEST(Checksum, CopyAndHashEqualsCopyThenHashAtEverySizeAndAlignment) {
-  for (const std::size_t n : {0ul, 1ul, 31ul, 240ul, 8191ul, 8192ul, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1,
-                              3 * kChunkBytes + 77}) {
+  for (const std::size_t n : {0ul, 1ul, 31ul, 240ul, 8191ul, 8192ul, kChunkBytes - 1, kChunkBytes,
+                              kChunkBytes + 1, 3 * kChunkBytes + 77}) {
     for (const std::size_t shift : {0ul, 1ul, 16ul}) {
       const auto from = random_bytes(n, 7);
       std::vector<std::byte> to(n + shift + 8, std::byte{0xAA});
@@ -35,15 +35,18 @@ TEST(Checksum, CopyAndHashEqualsCopyThenHashAtEverySizeAndAlignment) {
 
 TEST(Checksum, CopyBytesCopiesAllAndNothingElseAtEverySizeAndAlignment) {
   constexpr std::size_t kMiB = 1024 * 1024;  // about where copies begin to go past the caches
-  for (const std::size_t n : {0ul, 1ul, 31ul, 4096ul, kMiB - 1, kMiB, kMiB + 1, 2 * kMiB + 127, 3 * kMiB + 129}) {
+  for (const std::size_t n :
+       {0ul, 1ul, 31ul, 4096ul, kMiB - 1, kMiB, kMiB + 1, 2 * kMiB + 127, 3 * kMiB + 129}) {
     for (const std::size_t to_shift : {0ul, 1ul, 31ul, 32ul}) {
       const std::size_t from_shift = (to_shift + 5) % 33;
       const auto from = random_bytes(n + from_shift, 13);
       std::vector<std::byte> to(n + to_shift + 64, std::byte{0xAA});
       copy_bytes(std::span(to).subspan(to_shift, n), std::span(from).subspan(from_shift));
-      EXPECT_TRUE(std::equal(from.begin() + from_shift, from.end(), to.begin() + to_shift)) << n << " at " << to_shift;
+      EXPECT_TRUE(std::equal(from.begin() + from_shift, from.end(), to.begin() + to_shift))
+          << n << " at " << to_shift;
       const auto untouched = [](std::byte b) { return b == std::byte{0xAA}; };
-      EXPECT_TRUE(std::all_of(to.begin(), to.begin() + to_shift, untouched)) << "wrote before the start";
+      EXPECT_TRUE(std::all_of(to.begin(), to.begin() + to_shift, untouched))
+          << "wrote before the start";
       EXPECT_TRUE(std::all_of(to.end() - 64, to.end(), untouched)) << "wrote past the end";
     }
   }
@@ -62,8 +65,10 @@ TEST(Checksum, PiecesHashLikeTheWholeTheyMake) {
   for (const std::size_t head : {0ul, 320ul, kChunkBytes - 1, kChunkBytes, kChunkBytes + 320}) {
     std::vector<std::byte> to(whole.size());
     std::memcpy(to.data(), whole.data(), head);
-    const Piece pieces[] = {{.bytes = head}, {.bytes = 100, .from = whole.data() + head},
-                            {.bytes = whole.size() - head - 100, .from = whole.data() + head + 100}};
+    const Piece pieces[] = {
+        {.bytes = head},
+        {.bytes = 100, .from = whole.data() + head},
+        {.bytes = whole.size() - head - 100, .from = whole.data() + head + 100}};
     std::vector<std::uint64_t> digests(3), plain(3);
     copy_pieces_and_hash(to, pieces, digests);
     hash_chunks(whole, plain);
@@ -72,7 +77,9 @@ TEST(Checksum, PiecesHashLikeTheWholeTheyMake) {
   }
 }
 
-TEST(Checksum, KnownValueOfTheEmptyInput) { EXPECT_EQ(hash64({}), 0x2D06800538D394C2ull); }
+TEST(Checksum, KnownValueOfTheEmptyInput) {
+  EXPECT_EQ(hash64({}), 0x2D06800538D394C2ull);
+}
 
 }  // namespace
 }  // namespace sluice

@@ -23,7 +23,8 @@ class PopulatedWindows {
  public:
   // `mapping` is shared memory and outlives this.
   explicit PopulatedWindows(std::span<std::byte> mapping)
-      : mapping_(mapping), done_((mapping.size() + kPopulateWindowBytes - 1) / kPopulateWindowBytes) {}
+      : mapping_(mapping),
+        done_((mapping.size() + kPopulateWindowBytes - 1) / kPopulateWindowBytes) {}
 
   // Maps in every window that [offset, offset + bytes) touches and that is not in yet. Requires a range inside the
   // mapping. A read fault is enough for writing too, since shared memory asks for no notice of a first write, and it
@@ -34,8 +35,10 @@ class PopulatedWindows {
     for (std::uint64_t window = offset / kPopulateWindowBytes; window <= last; ++window) {
       if (done_[window].load(std::memory_order_relaxed)) continue;
       const std::uint64_t at = window * kPopulateWindowBytes;
-      const std::uint64_t size = std::min<std::uint64_t>(kPopulateWindowBytes, mapping_.size() - at);
-      if (auto in = arena::populate(mapping_.subspan(at, size), arena::Touch::kRead); !in) return in;
+      const std::uint64_t size =
+          std::min<std::uint64_t>(kPopulateWindowBytes, mapping_.size() - at);
+      if (auto in = arena::populate(mapping_.subspan(at, size), arena::Touch::kRead); !in)
+        return in;
       done_[window].store(true, std::memory_order_relaxed);
     }
     return {};
