@@ -55,13 +55,20 @@ void Session::replace(std::shared_ptr<Attachment> next) {
 }
 
 void Session::close() {
+  if (!guard_.ours()) {
+    // A fork's child has one thread, and a thread of the parent may have held the mutex.
+    fast_.store(nullptr, std::memory_order_seq_cst);
+    owner_.reset();
+    return;
+  }
   const std::scoped_lock lock(mutex_);
   replace(nullptr);
 }
 
 std::shared_ptr<Attachment> Session::current() const {
+  if (!guard_.ours()) return nullptr;
   const std::scoped_lock lock(mutex_);
-  return owner_ != nullptr && owner_->ours() ? owner_ : nullptr;
+  return owner_;
 }
 
 // Waiting happens outside of the mutex: readers of this process never wait for a daemon.
@@ -75,8 +82,9 @@ Result<std::shared_ptr<Attachment>> Session::for_request(Instant deadline) {
 }
 
 Result<std::shared_ptr<Attachment>> Session::try_attach() {
+  if (!guard_.ours()) return std::unexpected(detached_error());
   const std::scoped_lock lock(mutex_);
-  if (owner_ == nullptr || !owner_->ours()) return std::unexpected(detached_error());
+  if (owner_ == nullptr) return std::unexpected(detached_error());
   if (auto there = owner_->ensure_daemon(); !there) {
     if (!owner_->replaced()) return std::unexpected(there.error());
     ClientOptions options = options_;

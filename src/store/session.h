@@ -14,6 +14,7 @@
 #include <sluice/client.h>
 
 #include "store/attachment.h"
+#include "store/fork_guard.h"
 
 namespace sluice::store {
 
@@ -52,6 +53,7 @@ class Session {
   void replace(std::shared_ptr<Attachment> next);
   Result<std::shared_ptr<Attachment>> try_attach();  // once
 
+  const ForkGuard guard_;  // looked at before the mutex, which a thread of the parent may hold at the fork
   ClientOptions options_;
   std::string directory_;
   mutable std::mutex mutex_;  // owner_ and replacing
