@@ -1,13 +1,14 @@
 // client.h: how a process uses the arena of its machine.
 //
-// A Client is one attachment of this process. Look-up, acquire, get and map only read shared memory: they use no lock,
-// system call or message, and go on while the daemon is down. Everything that changes the arena is a request to the
-// daemon with a deadline.
+// A Client is one attachment of this process. Look-up, acquire, get and map only read shared
+// memory: they use no lock, system call or message, and go on while the daemon is down. Everything
+// that changes the arena is a request to the daemon with a deadline.
 //
 // Threads:  a Client may be used from any thread. A Lease or Writer has one owner at a time.
 // Lifetime: a Lease keeps its mapping alive, so it may outlive its Client.
 // Fork:     the child's handles answer `detached`; it attaches anew. The parent is not affected.
-// Failure:  every call returns a Result; a dead daemon is `unavailable`, and the next request attaches again by itself.
+// Failure:  every call returns a Result; a dead daemon is `unavailable`, and the next request
+//           attaches again by itself.
 #pragma once
 
 #include <chrono>
@@ -41,16 +42,17 @@ struct ClientOptions {
   std::chrono::milliseconds attach_timeout{2000};
   Verify verify = Verify::kOnce;
   std::uint64_t grant_ahead_bytes = 64u << 20;  // extents asked for before they are needed, at most
-  std::uint64_t populate_bytes_max = std::uint64_t{8} << 30;  // of the arena, mapped in by a helper thread at attach
+  std::uint64_t populate_bytes_max = std::uint64_t{8}
+                                     << 30;  // of the arena, mapped in by a helper thread at attach
 };
 
 // Where an object lies, for a worker of the same engine that maps it without a look-up.
 struct Descriptor {
-  std::uint64_t boot = 0;         // identity of this arena's contents
+  std::uint64_t boot = 0;  // identity of this arena's contents
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
   std::uint32_t segment = 0;
-  std::uint64_t offset = 0;       // of the object's first byte in its segment
+  std::uint64_t offset = 0;  // of the object's first byte in its segment
   std::uint64_t object_bytes = 0;
 
   bool operator==(const Descriptor&) const = default;
@@ -68,11 +70,12 @@ class Lease {
 
   // The object's bytes (the bundle), shared by all readers: must not be written.
   std::span<const std::byte> bytes() const noexcept;
-  // The same bytes through this process's private mapping: a stray write stays in this process and is dropped when the
-  // lease ends. This is what tensors handed to an engine point into.
+  // The same bytes through this process's private mapping: a stray write stays in this process and
+  // is dropped when the lease ends. This is what tensors handed to an engine point into.
   std::span<std::byte> private_bytes() const noexcept;
 
-  Result<std::vector<TensorView>> tensors() const;  // headers decoded and checked against the object's length
+  Result<std::vector<TensorView>> tensors()
+      const;  // headers decoded and checked against the object's length
   Result<Attributes> attributes() const;
   const Descriptor& descriptor() const noexcept { return descriptor_; }
 
@@ -90,18 +93,21 @@ class Lease {
 
  private:
   friend class store::Attachment;
-  std::shared_ptr<store::Attachment> attachment_;  // shared: the mapping must outlive the last view of it
+  std::shared_ptr<store::Attachment>
+      attachment_;  // shared: the mapping must outlive the last view of it
   Descriptor descriptor_;
   std::uint32_t lease_index_ = 0;
   mutable bool private_view_ = false;
 };
 
 struct PutOptions {
-  std::chrono::milliseconds timeout{5000};          // for the grant and for the publish
-  std::chrono::milliseconds write_timeout{60000};   // a reservation that is not published by then expires
+  std::chrono::milliseconds timeout{5000};  // for the grant and for the publish
+  std::chrono::milliseconds write_timeout{
+      60000};  // a reservation that is not published by then expires
   bool checksums = true;
-  std::optional<std::chrono::milliseconds> soft_pin;  // keep until then, or until nothing else is left to evict
-  bool hard_pin = false;                              // keep until unpinned
+  std::optional<std::chrono::milliseconds>
+      soft_pin;           // keep until then, or until nothing else is left to evict
+  bool hard_pin = false;  // keep until unpinned
 };
 
 enum class PutOutcome : std::uint8_t {
@@ -120,8 +126,10 @@ class Writer {
 
   explicit operator bool() const noexcept { return attachment_ != nullptr; }
 
-  const std::vector<TensorView>& tensors() const noexcept { return tensors_; }  // headers are written already
-  std::span<std::byte> bytes() const noexcept;            // the whole object
+  const std::vector<TensorView>& tensors() const noexcept {
+    return tensors_;
+  }  // headers are written already
+  std::span<std::byte> bytes() const noexcept;                  // the whole object
   std::span<std::byte> data(std::size_t index) const noexcept;  // elements of tensor `index`
 
   // The caller's word that its last write is done. Computes the digests unless they are off.
@@ -165,7 +173,8 @@ struct ArenaStats {
   std::int64_t daemon_pid = 0;
   std::uint64_t arena_bytes = 0, used_bytes = 0, reserved_bytes = 0;
   std::uint64_t objects = 0, objects_max = 0, clients = 0, leases = 0;
-  std::uint64_t published_total = 0, duplicates_total = 0, divergent_duplicates_total = 0, conflicts_total = 0;
+  std::uint64_t published_total = 0, duplicates_total = 0, divergent_duplicates_total = 0,
+                conflicts_total = 0;
   std::uint64_t evictions_total = 0, removals_total = 0, expired_total = 0, abandoned_total = 0;
   std::uint64_t out_of_space_total = 0, reclaimed_of_dead_total = 0, refused_total = 0;
   std::uint64_t index_bytes = 0, record_bytes = 0;
@@ -178,7 +187,8 @@ struct ClientInfo {
   bool alive = false;
   std::string label;
   std::uint64_t leases = 0, reserved_bytes = 0;
-  std::uint64_t lookups = 0, hits = 0, gets = 0, get_bytes = 0, puts = 0, put_bytes = 0, corrupt = 0;
+  std::uint64_t lookups = 0, hits = 0, gets = 0, get_bytes = 0, puts = 0, put_bytes = 0,
+                corrupt = 0;
   std::string board;  // what the process posted for its peers
 };
 
@@ -189,37 +199,46 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  bool attached() const noexcept;  // false after close(), in a fork's child, or while no daemon runs
+  bool attached()
+      const noexcept;  // false after close(), in a fork's child, or while no daemon runs
   std::uint64_t boot() const noexcept;
   std::uint32_t id() const noexcept;
   std::string directory() const;
   void close();
-  // Attaches to what serves the arena's folder now. Requests do so by themselves; a process that only reads calls this
-  // to follow an arena that was replaced (boot() changes). Leases of the old one stay valid.
+  // Attaches to what serves the arena's folder now. Requests do so by themselves; a process that
+  // only reads calls this to follow an arena that was replaced (boot() changes). Leases of the old
+  // one stay valid.
   Status reattach(std::chrono::milliseconds timeout = std::chrono::seconds(2));
 
   // --- reading: wait-free ---
   Presence lookup(const ObjectKey& key) const;
   void lookup(std::span<const ObjectKey> keys, std::span<Presence> out) const;  // same length
-  Result<Lease> acquire(const ObjectKey& key) const;                           // no verification
+  Result<Lease> acquire(const ObjectKey& key) const;                            // no verification
   Result<Lease> get(const ObjectKey& key, std::optional<Verify> verify = {}) const;
-  // Takes an own lease on an object that the giver still holds a lease on (it may have been removed meanwhile).
+  // Takes an own lease on an object that the giver still holds a lease on (it may have been removed
+  // meanwhile).
   Result<Lease> adopt(const Descriptor& descriptor) const;
 
-  // Waits until every key is present, or the deadline passes; returns what each key is then. At most 4096 keys.
-  Result<std::vector<Presence>> wait(std::span<const ObjectKey> keys, std::chrono::milliseconds timeout) const;
+  // Waits until every key is present, or the deadline passes; returns what each key is then. At
+  // most 4096 keys.
+  Result<std::vector<Presence>> wait(std::span<const ObjectKey> keys,
+                                     std::chrono::milliseconds timeout) const;
 
   // --- writing: requests to the daemon ---
-  Result<PutOutcome> put(const ObjectKey& key, std::span<const TensorInput> tensors, const Attributes& attributes = {},
-                         const PutOptions& options = {});
-  // Keyed: look-ups answer `pending` from here on. `pending` or `conflict` when somebody else was first; kDuplicate is
-  // reported as Code::kConflict only when specs differ, otherwise as an empty Writer (operator bool is false).
+  Result<PutOutcome> put(const ObjectKey& key, std::span<const TensorInput> tensors,
+                         const Attributes& attributes = {}, const PutOptions& options = {});
+  // Keyed: look-ups answer `pending` from here on. `pending` or `conflict` when somebody else was
+  //        first; kDuplicate is
+  // reported as Code::kConflict only when specs differ, otherwise as an empty Writer (operator bool
+  // is false).
   Result<Writer> reserve(const ObjectKey& key, std::span<const NamedTensorSpec> specs,
                          const Attributes& attributes = {}, const PutOptions& options = {});
   Status remove(const ObjectKey& key, std::chrono::milliseconds timeout = std::chrono::seconds(5));
   // Removes every object whose key text starts with `prefix`; returns how many.
-  Result<std::uint64_t> invalidate(std::string_view prefix, std::chrono::milliseconds timeout = std::chrono::seconds(5));
-  Status pin(const ObjectKey& key, std::optional<std::chrono::milliseconds> soft_ttl);  // nothing: hard
+  Result<std::uint64_t> invalidate(std::string_view prefix,
+                                   std::chrono::milliseconds timeout = std::chrono::seconds(5));
+  Status pin(const ObjectKey& key,
+             std::optional<std::chrono::milliseconds> soft_ttl);  // nothing: hard
   Status unpin(const ObjectKey& key);
 
   // --- seeing ---
@@ -227,8 +246,8 @@ class Client {
   ArenaStats stats() const;
   std::vector<ClientInfo> clients() const;
 
-  // Posts text for the peers of this arena (engine records, acknowledgements, counters); the last post wins and is read
-  // whole or not at all. At most 60 KiB.
+  // Posts text for the peers of this arena (engine records, acknowledgements, counters); the last
+  // post wins and is read whole or not at all. At most 60 KiB.
   Status post(std::string_view text);
 
  private:

@@ -1,7 +1,8 @@
-// tensor.h: what one tensor is (dtype, shape) and what one object is (a bundle of named tensors with attributes).
+// tensor.h: what one tensor is (dtype, shape) and what one object is (a bundle of named tensors
+// with attributes).
 //
-// Bytes of an object: the bundle (tensor objects back to back, each with its 304-byte header, each 64-byte aligned), as
-// written in docs/formats/. Nothing here owns tensor memory.
+// Bytes of an object: the bundle (tensor objects back to back, each with its 304-byte header, each
+// 64-byte aligned), as written in docs/formats/. Nothing here owns tensor memory.
 // Threads: plain values, any thread.
 #pragma once
 
@@ -20,13 +21,27 @@ namespace sluice {
 
 // Numbers are those of the 304-byte header and never change.
 enum class DType : std::int32_t {
-  kF32 = 0, kF64 = 1, kI8 = 2, kU8 = 3, kI16 = 4, kU16 = 5, kI32 = 6, kU32 = 7, kI64 = 8, kU64 = 9,
-  kBool = 10, kF16 = 11, kBF16 = 12, kF8E4M3 = 13, kF8E5M2 = 14,
+  kF32 = 0,
+  kF64 = 1,
+  kI8 = 2,
+  kU8 = 3,
+  kI16 = 4,
+  kU16 = 5,
+  kI32 = 6,
+  kU32 = 7,
+  kI64 = 8,
+  kU64 = 9,
+  kBool = 10,
+  kF16 = 11,
+  kBF16 = 12,
+  kF8E4M3 = 13,
+  kF8E5M2 = 14,
 };
 
-std::size_t size_of(DType dtype) noexcept;            // bytes per element; 0 for a value outside the enum
-std::string_view name(DType dtype) noexcept;          // "float32", "bfloat16", "float8_e4m3", ...
-Result<DType> dtype_from_name(std::string_view text);  // accepts what name() prints, and "float8_e4m3fn"
+std::size_t size_of(DType dtype) noexcept;    // bytes per element; 0 for a value outside the enum
+std::string_view name(DType dtype) noexcept;  // "float32", "bfloat16", "float8_e4m3", ...
+Result<DType> dtype_from_name(
+    std::string_view text);  // accepts what name() prints, and "float8_e4m3fn"
 
 // Where the bytes of a tensor lie.
 enum class MemoryKind : std::uint8_t { kHost = 0, kCuda = 1 };
@@ -38,7 +53,8 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-Result<std::uint64_t> byte_size(const TensorSpec& spec);  // product(shape) x element size, overflow checked
+Result<std::uint64_t> byte_size(
+    const TensorSpec& spec);  // product(shape) x element size, overflow checked
 
 struct NamedTensorSpec {
   std::string name;  // 1..64 bytes, unique in its bundle; a bundle of one tensor calls it "tensor"
@@ -47,7 +63,8 @@ struct NamedTensorSpec {
   bool operator==(const NamedTensorSpec&) const = default;
 };
 
-// Small typed values that travel with an object, e.g. image_grid_thw, modality, row count. At most 4 KiB encoded.
+// Small typed values that travel with an object, e.g. image_grid_thw, modality, row count. At most
+// 4 KiB encoded.
 using AttributeValue = std::variant<std::vector<std::int64_t>, std::vector<double>, std::string>;
 struct Attribute {
   std::string name;

@@ -1,7 +1,7 @@
 // bytes.h: little-endian reading and writing that cannot leave its span.
 //
-// Invariant: a Reader or Writer never touches a byte outside the span it was made with. The first access that would is
-//            refused, remembered in ok(), and everything after it too.
+// Invariant: a Reader or Writer never touches a byte outside the span it was made with. The first
+//            access that would is refused, remembered in ok(), and everything after it too.
 // Threads:   one owner.
 #pragma once
 
@@ -17,7 +17,8 @@
 
 namespace sluice {
 
-static_assert(std::endian::native == std::endian::little, "Sluice writes its formats by copying little-endian integers");
+static_assert(std::endian::native == std::endian::little,
+              "Sluice writes its formats by copying little-endian integers");
 
 class ByteReader {
  public:
@@ -26,7 +27,8 @@ class ByteReader {
   template <std::integral T>
   T read() noexcept {
     T value{};
-    if (const auto from = take(sizeof(T)); !from.empty()) std::memcpy(&value, from.data(), sizeof(T));
+    if (const auto from = take(sizeof(T)); !from.empty())
+      std::memcpy(&value, from.data(), sizeof(T));
     return value;
   }
 
@@ -74,7 +76,9 @@ class ByteWriter {
     position_ += from.size();
   }
 
-  void put_text(std::string_view text) noexcept { put(std::as_bytes(std::span(text.data(), text.size()))); }
+  void put_text(std::string_view text) noexcept {
+    put(std::as_bytes(std::span(text.data(), text.size())));
+  }
 
   bool ok() const noexcept { return ok_; }
   std::size_t position() const noexcept { return position_; }

@@ -8,7 +8,8 @@ namespace sluice {
 namespace {
 
 TEST(ByteReader, RefusesTheFirstReadBeyondItsSpanAndEverythingAfter) {
-  const std::array<std::byte, 6> bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}, std::byte{6}};
+  const std::array<std::byte, 6> bytes{std::byte{1}, std::byte{2}, std::byte{3},
+                                       std::byte{4}, std::byte{5}, std::byte{6}};
   ByteReader reader(bytes);
   EXPECT_EQ(reader.read<std::uint32_t>(), 0x04030201u);
   EXPECT_EQ(reader.read<std::uint32_t>(), 0u);

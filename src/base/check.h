@@ -1,4 +1,5 @@
-// check.h: assertions about our own code. They stay on in release builds; a failed one is a bug in Sluice.
+// check.h: assertions about our own code. They stay on in release builds; a failed one is a bug in
+// Sluice.
 #pragma once
 
 #include <cstdio>

@@ -26,7 +26,8 @@ constexpr std::optional<T> checked_add(T a, T b) noexcept {
   return out;
 }
 
-// Smallest multiple of `unit` (a power of two) that is not below n, or nothing when it does not fit.
+// Smallest multiple of `unit` (a power of two) that is not below n, or nothing when it does not
+// fit.
 constexpr std::optional<std::uint64_t> checked_align(std::uint64_t n, std::uint64_t unit) noexcept {
   const auto padded = checked_add<std::uint64_t>(n, unit - 1);
   if (!padded) return std::nullopt;

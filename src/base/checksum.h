@@ -1,7 +1,7 @@
 // checksum.h: XXH3-64 and XXH3-128, and the copy that computes a checksum on the way.
 //
-// A payload is hashed in chunks of kChunkBytes (limits.h), seed 0, so that a ranged read verifies only the chunks it
-// touches. Source of the algorithm: xxHash 0.8 (XXH3), https://xxhash.com.
+// A payload is hashed in chunks of kChunkBytes (limits.h), seed 0, so that a ranged read verifies
+// only the chunks it touches. Source of the algorithm: xxHash 0.8 (XXH3), https://xxhash.com.
 // Threads: pure functions, any thread.
 #pragma once
 
@@ -29,17 +29,20 @@ constexpr std::size_t chunk_count(std::uint64_t bytes) noexcept {
 // One digest per chunk of `from`. Requires digests.size() == chunk_count(from.size()).
 void hash_chunks(std::span<const std::byte> from, std::span<std::uint64_t> digests) noexcept;
 
-// Part of an object that is put together in one pass: bytes to copy in, or bytes that stand at their place already.
+// Part of an object that is put together in one pass: bytes to copy in, or bytes that stand at
+// their place already.
 struct Piece {
   std::size_t bytes = 0;
   const std::byte* from = nullptr;  // nullptr: in place
 };
 
-// Fills `to` with the pieces in order (their sizes add up to to.size()) and computes the digests of the result.
+// Fills `to` with the pieces in order (their sizes add up to to.size()) and computes the digests of
+// the result.
 void copy_pieces_and_hash(std::span<std::byte> to, std::span<const Piece> pieces,
                           std::span<std::uint64_t> digests) noexcept;
 
-// Copies `from` to `to` (same size, no overlap) and computes the digests of the bytes copied in the same pass.
+// Copies `from` to `to` (same size, no overlap) and computes the digests of the bytes copied in the
+// same pass.
 void copy_and_hash(std::span<std::byte> to, std::span<const std::byte> from,
                    std::span<std::uint64_t> digests) noexcept;
 

@@ -1,5 +1,5 @@
-// The checksum kernels for x86-64 machines with AVX2. Large copies use streaming stores, as a large memcpy does: they
-// do not read the destination first and do not push the source out of the cache.
+// The checksum kernels for x86-64 machines with AVX2. Large copies use streaming stores, as a large
+// memcpy does: they do not read the destination first and do not push the source out of the cache.
 #include "base/checksum_dispatch.h"
 
 #if defined(__AVX2__)
@@ -37,16 +37,18 @@ void copy_block(std::byte* to, const std::byte* from, std::size_t n) noexcept {
   if (i < n) std::memcpy(to + i, from + i, n - i);
 }
 
-// Streaming stores are weakly ordered: they must be complete before a publish makes the bytes visible.
+// Streaming stores are weakly ordered: they must be complete before a publish makes the bytes
+// visible.
 void copy_done() noexcept {
   _mm_sfence();
 }
 
-// From this size on a copy is worth keeping out of the caches: it would push out more than anybody reads again soon.
+// From this size on a copy is worth keeping out of the caches: it would push out more than anybody
+// reads again soon.
 constexpr std::size_t kStreamBytesMin = 1024 * 1024;
 
-// Half as fast again as the C library's memcpy for blocks of several MiB, which streams only above a share of the
-// last-level cache and from several pages at a time.
+// Half as fast again as the C library's memcpy for blocks of several MiB, which streams only above
+// a share of the last-level cache and from several pages at a time.
 void copy_kernel(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes == 0) return;
   const std::size_t head =

@@ -1,10 +1,11 @@
-// checksum_kernel.h: the body of copy-and-hash, compiled once per instruction set by checksum.cc and checksum_avx2.cc.
+// checksum_kernel.h: the body of copy-and-hash, compiled once per instruction set by checksum.cc
+// and checksum_avx2.cc.
 //
-// Included by those two files only, inside their own anonymous namespace, so that the same code exists once for the
-// baseline and once for AVX2 without either leaking into the other.
+// Included by those two files only, inside their own anonymous namespace, so that the same code
+// exists once for the baseline and once for AVX2 without either leaking into the other.
 
-// Blocks small enough to stay in the first-level cache between the hash that reads them and the copy that reads them
-// again.
+// Blocks small enough to stay in the first-level cache between the hash that reads them and the
+// copy that reads them again.
 inline constexpr std::size_t kBlockBytes = 8 * 1024;
 
 void hash_chunks_kernel(const std::byte* from, std::size_t bytes, std::uint64_t* digests) noexcept {

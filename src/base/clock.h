@@ -1,12 +1,13 @@
-// clock.h: one clock for every deadline: CLOCK_MONOTONIC in nanoseconds since boot, equal in all processes of a machine.
+// clock.h: one clock for every deadline: CLOCK_MONOTONIC in nanoseconds since boot, equal in all
+// processes of a machine.
 //
 // State machines never read it: they are handed `now`. Only the edges call now().
 #pragma once
 
-#include <time.h>
-
 #include <chrono>
 #include <cstdint>
+
+#include <time.h>
 
 namespace sluice {
 
@@ -19,7 +20,8 @@ inline constexpr Instant kFarFuture = UINT64_MAX;
 inline Instant now() noexcept {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(t.tv_nsec);
 }
 
 // now + timeout, saturating; a negative timeout is a deadline that has passed.

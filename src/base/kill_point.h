@@ -1,7 +1,8 @@
-// kill_point.h: named places between two writes of a multi-word update, where a crash test may end the process.
+// kill_point.h: named places between two writes of a multi-word update, where a crash test may end
+// the process.
 //
-// In ordinary builds a KILL_POINT is nothing. The crash tests compile the store a second time with SLUICE_KILL_POINTS
-// and define sluice::kill_point() themselves.
+// In ordinary builds a KILL_POINT is nothing. The crash tests compile the store a second time with
+// SLUICE_KILL_POINTS and define sluice::kill_point() themselves.
 #pragma once
 
 #ifdef SLUICE_KILL_POINTS

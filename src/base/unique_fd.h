@@ -1,9 +1,9 @@
 // unique_fd.h: one owner per file descriptor.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include <unistd.h>
 
 namespace sluice {
 

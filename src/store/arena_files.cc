@@ -1,5 +1,9 @@
 #include "store/arena_files.h"
 
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,10 +11,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 
 #include "base/checked.h"
 #include "base/kill_point.h"
@@ -26,9 +26,10 @@ Status make_directory(const std::string& path, mode_t mode) {
   struct stat info{};
   if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     if (info.st_uid == ::geteuid() || ::geteuid() == 0) return {};
-    return fail(Code::kPermission, fmt::format("arena folder {} belongs to user {}; choose another with --arena or "
-                                               "--directory",
-                                               path, info.st_uid));
+    return fail(Code::kPermission,
+                fmt::format("arena folder {} belongs to user {}; choose another with --arena or "
+                            "--directory",
+                            path, info.st_uid));
   }
   return fail(error == EACCES ? Code::kPermission : Code::kIo,
               fmt::format("cannot make the arena folder {}: {}", path, std::strerror(error)));
@@ -44,40 +45,50 @@ std::uint64_t random_boot() noexcept {
 
 Result<std::vector<std::uint64_t>> segment_sizes(const DaemonOptions& o) {
   const std::uint64_t arena = o.arena_bytes / kPageBytes * kPageBytes;
-  if (arena == 0) return fail(Code::kInvalidArgument, "arena size: must be at least one page (4096 bytes)");
-  const std::uint64_t segment = o.segment_bytes == 0 ? arena : o.segment_bytes / kPageBytes * kPageBytes;
+  if (arena == 0)
+    return fail(Code::kInvalidArgument, "arena size: must be at least one page (4096 bytes)");
+  const std::uint64_t segment =
+      o.segment_bytes == 0 ? arena : o.segment_bytes / kPageBytes * kPageBytes;
   if (segment == 0 || segment > arena) {
-    return fail(Code::kInvalidArgument, fmt::format("segment size {}: must be between one page and the arena size {}",
-                                                    o.segment_bytes, o.arena_bytes));
+    return fail(Code::kInvalidArgument,
+                fmt::format("segment size {}: must be between one page and the arena size {}",
+                            o.segment_bytes, o.arena_bytes));
   }
   std::vector<std::uint64_t> sizes(static_cast<std::size_t>(arena / segment), segment);
   if (arena % segment != 0) sizes.push_back(arena % segment);
   if (sizes.size() > kSegmentsMax) {
-    return fail(Code::kInvalidArgument, fmt::format("segment size {} cuts the arena into {} segments; at most {} are "
-                                                    "possible: make segments larger",
-                                                    segment, sizes.size(), kSegmentsMax));
+    return fail(Code::kInvalidArgument,
+                fmt::format("segment size {} cuts the arena into {} segments; at most {} are "
+                            "possible: make segments larger",
+                            segment, sizes.size(), kSegmentsMax));
   }
   return sizes;
 }
 
 }  // namespace
 
-std::string control_path(const std::string& directory) { return directory + "/control"; }
+std::string control_path(const std::string& directory) {
+  return directory + "/control";
+}
 std::string segment_path(const std::string& directory, std::uint32_t number) {
   return fmt::format("{}/data.{}", directory, number);
 }
 std::string page_path(const std::string& directory, std::uint32_t client) {
   return fmt::format("{}/clients/{}.page", directory, client);
 }
-std::string socket_path(const std::string& directory) { return directory + "/attach.sock"; }
+std::string socket_path(const std::string& directory) {
+  return directory + "/attach.sock";
+}
 
 Result<std::string> default_directory(std::string_view arena) {
   const bool valid = !arena.empty() && arena.size() <= 64 && arena != "." && arena != ".." &&
-                     arena.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") ==
+                     arena.find_first_not_of(
+                         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") ==
                          std::string_view::npos;
   if (!valid) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("arena name '{}': use 1 to 64 letters, digits, '_', '.' or '-'", arena));
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format("arena name '{}': use 1 to 64 letters, digits, '_', '.' or '-'", arena));
   }
   return fmt::format("/dev/shm/sluice-{}-{}", ::geteuid(), arena);
 }
@@ -87,7 +98,8 @@ Result<ArenaFiles> ArenaFiles::open(const DaemonOptions& options) {
   files.directory_ = options.directory;
   // A daemon that stops removes the folder, the lock in it too: then once more.
   Status locked = files.make_and_lock(options.directory_mode);
-  for (int attempt = 0; !locked && locked.error().code == Code::kNotFound && attempt < kLockAttempts; ++attempt) {
+  for (int attempt = 0;
+       !locked && locked.error().code == Code::kNotFound && attempt < kLockAttempts; ++attempt) {
     locked = files.make_and_lock(options.directory_mode);
   }
   if (!locked && locked.error().code == Code::kNotFound) locked.error().code = Code::kUnavailable;
@@ -107,26 +119,34 @@ Status ArenaFiles::make_and_lock(std::uint32_t directory_mode) {
   return lock();
 }
 
-// kNotFound when the file that was locked, or its folder, has been removed meanwhile by the daemon that held it.
+// kNotFound when the file that was locked, or its folder, has been removed meanwhile by the daemon
+// that held it.
 Status ArenaFiles::lock() {
   const std::string path = directory_ + "/lock";
   lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_) {
-    const Code code = errno == EACCES ? Code::kPermission : errno == ENOENT ? Code::kNotFound : Code::kIo;
+    const Code code = errno == EACCES   ? Code::kPermission
+                      : errno == ENOENT ? Code::kNotFound
+                                        : Code::kIo;
     return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     char holder[32] = {};
     const ssize_t n = ::pread(lock_.get(), holder, sizeof(holder) - 1, 0);
-    return fail(Code::kUnavailable,
-                fmt::format("arena {} is served by another sluiced (pid {}); stop it, or choose another --arena",
-                            directory_, n > 0 ? holder : "unknown"));
+    return fail(
+        Code::kUnavailable,
+        fmt::format(
+            "arena {} is served by another sluiced (pid {}); stop it, or choose another --arena",
+            directory_, n > 0 ? holder : "unknown"));
   }
-  // Its holder may have removed it between our open() and its end: what we hold then is nobody's lock.
+  // Its holder may have removed it between our open() and its end: what we hold then is nobody's
+  // lock.
   struct stat held{};
   struct stat named{};
-  if (::fstat(lock_.get(), &held) != 0 || ::stat(path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
-    return fail(Code::kNotFound, fmt::format("{} was removed while this daemon started; start it again", path));
+  if (::fstat(lock_.get(), &held) != 0 || ::stat(path.c_str(), &named) != 0 ||
+      held.st_ino != named.st_ino) {
+    return fail(Code::kNotFound,
+                fmt::format("{} was removed while this daemon started; start it again", path));
   }
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(lock_.get(), 0) != 0 || ::pwrite(lock_.get(), pid.data(), pid.size(), 0) < 0) {
@@ -137,8 +157,8 @@ Status ArenaFiles::lock() {
 
 Status ArenaFiles::create(const DaemonOptions& options) {
   if (options.objects_max == 0 || options.objects_max > kObjectsMax) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("objects-max {}: must be between 1 and {}", options.objects_max, kObjectsMax));
+    return fail(Code::kInvalidArgument, fmt::format("objects-max {}: must be between 1 and {}",
+                                                    options.objects_max, kObjectsMax));
   }
   const auto sizes = segment_sizes(options);
   if (!sizes) return std::unexpected(sizes.error());
@@ -157,7 +177,8 @@ Status ArenaFiles::create(const DaemonOptions& options) {
   ::unlink(draft.c_str());
   auto fd = arena::create_segment(draft, ControlView::bytes_for(shape), 0600);
   if (!fd) return std::unexpected(fd.error());
-  auto mapping = arena::map_segment(fd->get(), ControlView::bytes_for(shape), {.access = arena::Access::kReadWrite});
+  auto mapping = arena::map_segment(fd->get(), ControlView::bytes_for(shape),
+                                    {.access = arena::Access::kReadWrite});
   if (!mapping) return std::unexpected(mapping.error());
   control_mapping_ = std::move(*mapping);
   control_ = ControlView::create(control_mapping_.bytes(), shape, random_boot());
@@ -188,8 +209,8 @@ Status ArenaFiles::adopt() {
   }
   control_ = *view;
   for (std::uint32_t i = 0; i < control_.header().segment_count; ++i) {
-    auto segment = arena::open_segment(segment_path(directory_, i), control_.header().segment_bytes[i],
-                                       arena::Access::kReadWrite);
+    auto segment = arena::open_segment(
+        segment_path(directory_, i), control_.header().segment_bytes[i], arena::Access::kReadWrite);
     if (!segment) return std::unexpected(segment.error());
     segments_.push_back(std::move(*segment));
   }
@@ -203,7 +224,8 @@ Status ArenaFiles::adopt() {
 // What a creation that failed has made: its memory is free again at once.
 void ArenaFiles::remove_data() {
   ::unlink((control_path(directory_) + ".new").c_str());
-  for (std::uint32_t i = 0; i < segments_.size(); ++i) ::unlink(segment_path(directory_, i).c_str());
+  for (std::uint32_t i = 0; i < segments_.size(); ++i)
+    ::unlink(segment_path(directory_, i).c_str());
   segments_.clear();
 }
 
@@ -211,7 +233,8 @@ void ArenaFiles::remove() {
   ::unlink(control_path(directory_).c_str());  // first: what has no control segment is nothing
   ::unlink(socket_path(directory_).c_str());
   ::unlink((directory_ + "/admin.port").c_str());
-  for (std::uint32_t i = 0; i < segments_.size(); ++i) ::unlink(segment_path(directory_, i).c_str());
+  for (std::uint32_t i = 0; i < segments_.size(); ++i)
+    ::unlink(segment_path(directory_, i).c_str());
   for (std::uint32_t id = 0; id < kClientsMax; ++id) ::unlink(page_path(directory_, id).c_str());
   ::rmdir((directory_ + "/clients").c_str());
   ::unlink((directory_ + "/lock").c_str());

@@ -7,11 +7,12 @@
 //   <directory>/attach.sock    where clients attach
 //   <directory>/admin.port     written by sluiced when its admin interface is on
 //
-// Invariant: an ArenaFiles exists only while this process holds the lock. What another daemon left is taken over as it
-//            is; files that cannot be read are left alone and named in the error.
+// Invariant: an ArenaFiles exists only while this process holds the lock. What another daemon left
+//            is taken over as it is; files that cannot be read are left alone and named in the
+//            error.
 // Threads:   the daemon's.
-// Failure:   kUnavailable: another daemon holds the lock (its pid is in the message). kOutOfSpace, kPermission, kIo,
-//            kVersion, kCorrupt as the file systems and formats say.
+// Failure:   kUnavailable: another daemon holds the lock (its pid is in the message). kOutOfSpace,
+//            kPermission, kIo, kVersion, kCorrupt as the file systems and formats say.
 #pragma once
 
 #include <cstdint>

@@ -1,42 +1,49 @@
 #include "store/attach_frames.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
 
 namespace sluice::store {
 
 Result<AttachRequest> decode_request(std::span<const std::byte> frame) {
   if (frame.size() != sizeof(AttachRequest)) {
-    return fail(Code::kVersion, fmt::format("attach request has {} bytes, version {} has {}; use the same Sluice "
-                                            "version on both sides",
-                                            frame.size(), kAttachVersion, sizeof(AttachRequest)));
+    return fail(Code::kVersion,
+                fmt::format("attach request has {} bytes, version {} has {}; use the same Sluice "
+                            "version on both sides",
+                            frame.size(), kAttachVersion, sizeof(AttachRequest)));
   }
   AttachRequest r;
   std::memcpy(&r, frame.data(), sizeof(r));
-  if (r.magic != kAttachMagic) return fail(Code::kInvalidArgument, "attach request: this is not a Sluice client");
+  if (r.magic != kAttachMagic)
+    return fail(Code::kInvalidArgument, "attach request: this is not a Sluice client");
   if (r.version != kAttachVersion || r.control_version != kControlVersion) {
     return fail(Code::kVersion,
-                fmt::format("the client speaks attach version {} with control version {}, this daemon {} and {}; use "
+                fmt::format("the client speaks attach version {} with control version {}, this "
+                            "daemon {} and {}; use "
                             "the same Sluice version on both sides",
                             r.version, r.control_version, kAttachVersion, kControlVersion));
   }
-  if (r.reserved != 0) return fail(Code::kInvalidArgument, "attach request: reserved field is not zero");
+  if (r.reserved != 0)
+    return fail(Code::kInvalidArgument, "attach request: reserved field is not zero");
   return r;
 }
 
 Result<AttachReply> decode_reply(std::span<const std::byte> frame) {
   if (frame.size() != sizeof(AttachReply)) {
-    return fail(Code::kVersion, fmt::format("the daemon's attach reply has {} bytes, version {} has {}; use the same "
-                                            "Sluice version on both sides",
-                                            frame.size(), kAttachVersion, sizeof(AttachReply)));
+    return fail(
+        Code::kVersion,
+        fmt::format("the daemon's attach reply has {} bytes, version {} has {}; use the same "
+                    "Sluice version on both sides",
+                    frame.size(), kAttachVersion, sizeof(AttachReply)));
   }
   AttachReply r;
   std::memcpy(&r, frame.data(), sizeof(r));
   r.message.back() = '\0';
   if (r.magic != kAttachMagic || r.version != kAttachVersion) {
-    return fail(Code::kVersion, "the other end of the attach socket is not a Sluice daemon of this version");
+    return fail(Code::kVersion,
+                "the other end of the attach socket is not a Sluice daemon of this version");
   }
   if (r.code > static_cast<std::uint32_t>(Code::kInternal) + 1) {
     return fail(Code::kVersion, fmt::format("the daemon refused with an unknown code {}", r.code));
@@ -47,7 +54,8 @@ Result<AttachReply> decode_reply(std::span<const std::byte> frame) {
 AttachReply refuse(Code code, std::string_view message) noexcept {
   AttachReply reply;
   reply.code = 1 + static_cast<std::uint32_t>(code);
-  std::memcpy(reply.message.data(), message.data(), std::min(message.size(), reply.message.size() - 1));
+  std::memcpy(reply.message.data(), message.data(),
+              std::min(message.size(), reply.message.size() - 1));
   return reply;
 }
 

@@ -1,9 +1,12 @@
-// attach_frames.h: the one exchange on the attach socket, and the answer that carries the descriptors.
+// attach_frames.h: the one exchange on the attach socket, and the answer that carries the
+// descriptors.
 //
-// A client connects to <arena>/attach.sock (SOCK_SEQPACKET), sends one AttachRequest, and gets one AttachReply with, on
-// success, these descriptors: control segment (read-only), its client page, the doorbell (eventfd), then the data
-// segments in order. The connection then stays open without traffic; its end is only a reason to look.
-// Format: docs/formats/attach.md; little-endian, fixed size, unknown version refused with the reason in the reply.
+// A client connects to <arena>/attach.sock (SOCK_SEQPACKET), sends one AttachRequest, and gets one
+// AttachReply with, on success, these descriptors: control segment (read-only), its client page,
+// the doorbell (eventfd), then the data segments in order. The connection then stays open without
+// traffic; its end is only a reason to look.
+// Format: docs/formats/attach.md; little-endian, fixed size, unknown version refused with the
+//         reason in the reply.
 // Failure: decode_* answer a reason for every frame that is not exactly right.
 #pragma once
 
@@ -21,7 +24,7 @@
 namespace sluice::store {
 
 inline constexpr std::uint64_t kAttachMagic = 0x31485441'454C5353;  // "SSLEATH1"
-inline constexpr std::size_t kLabelBytes = 64;                        // zero-terminated
+inline constexpr std::size_t kLabelBytes = 64;                      // zero-terminated
 inline constexpr std::uint32_t kNoClient = UINT32_MAX;
 
 struct AttachRequest {
@@ -30,8 +33,8 @@ struct AttachRequest {
   std::uint32_t control_version = kControlVersion;
   std::uint32_t client = kNoClient;  // re-attach: the number it has; else kNoClient
   std::uint32_t reserved = 0;
-  std::uint64_t serial = 0;          // re-attach: of that number
-  std::uint64_t boot = 0;            // re-attach: of the arena it knows
+  std::uint64_t serial = 0;  // re-attach: of that number
+  std::uint64_t boot = 0;    // re-attach: of the arena it knows
   std::array<char, kLabelBytes> label{};
 };
 static_assert(sizeof(AttachRequest) == 104 && std::is_trivially_copyable_v<AttachRequest>);
@@ -39,13 +42,13 @@ static_assert(sizeof(AttachRequest) == 104 && std::is_trivially_copyable_v<Attac
 struct AttachReply {
   std::uint64_t magic = kAttachMagic;
   std::uint32_t version = kAttachVersion;
-  std::uint32_t code = 0;            // 0, or 1 + Code
+  std::uint32_t code = 0;  // 0, or 1 + Code
   std::uint32_t client = kNoClient;
   std::uint32_t segment_count = 0;
   std::uint64_t serial = 0;
   std::uint64_t boot = 0;
   std::uint64_t epoch = 0;
-  std::array<char, 256> message{};   // zero-terminated; why it was refused
+  std::array<char, 256> message{};  // zero-terminated; why it was refused
 };
 static_assert(sizeof(AttachReply) == 304 && std::is_trivially_copyable_v<AttachReply>);
 

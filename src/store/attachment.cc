@@ -1,12 +1,12 @@
 #include "store/attachment.h"
 
-#include <errno.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "store/arena_files.h"
@@ -21,13 +21,17 @@ constexpr std::uint64_t kReplyNs = 1000 * kNsPerMs;
 }  // namespace
 
 std::uint64_t ObjectPlan::meta_bytes() const noexcept {
-  const std::uint64_t digests = checksums ? chunk_count(bundle.object_bytes) * sizeof(std::uint64_t) : 0;
+  const std::uint64_t digests =
+      checksums ? chunk_count(bundle.object_bytes) * sizeof(std::uint64_t) : 0;
   return align_up(bundle.attributes.size(), 8) + digests;
 }
 
-std::uint64_t ObjectPlan::extent_bytes() const noexcept { return align_up(bundle.object_bytes, 64) + meta_bytes(); }
+std::uint64_t ObjectPlan::extent_bytes() const noexcept {
+  return align_up(bundle.object_bytes, 64) + meta_bytes();
+}
 
-Result<std::shared_ptr<Attachment>> Attachment::attach(const std::string& directory, const ClientOptions& options) {
+Result<std::shared_ptr<Attachment>> Attachment::attach(const std::string& directory,
+                                                       const ClientOptions& options) {
   std::shared_ptr<Attachment> a(new Attachment());
   a->directory_ = directory;
   a->label_ = label_bytes(options.label);
@@ -35,7 +39,8 @@ Result<std::shared_ptr<Attachment>> Attachment::attach(const std::string& direct
   AttachRequest request;
   request.label = a->label_;
   auto connected = a->connect(request);
-  while (!connected && connected.error().code == Code::kUnavailable && now() + kAttachRetryNs < deadline) {
+  while (!connected && connected.error().code == Code::kUnavailable &&
+         now() + kAttachRetryNs < deadline) {
     sleep_until(now() + kAttachRetryNs);
     connected = a->connect(request);
   }
@@ -51,10 +56,12 @@ Status Attachment::connect(const AttachRequest& request) {
   auto socket = connect_to(socket_path(directory_));
   if (!socket) {
     if (socket.error().code != Code::kUnavailable) return std::unexpected(socket.error());
-    return fail(Code::kUnavailable,
-                fmt::format("no daemon serves {}: start one with `sluiced` or `sluice up`", directory_));
+    return fail(
+        Code::kUnavailable,
+        fmt::format("no daemon serves {}: start one with `sluiced` or `sluice up`", directory_));
   }
-  if (auto sent = send_frame(socket->get(), std::as_bytes(std::span(&request, 1))); !sent) return sent;
+  if (auto sent = send_frame(socket->get(), std::as_bytes(std::span(&request, 1))); !sent)
+    return sent;
   auto frame = receive_frame(socket->get(), sizeof(AttachReply), now() + kReplyNs);
   if (!frame && frame.error().code == Code::kTimedOut) {  // tried again until the caller's deadline
     return fail(Code::kUnavailable, fmt::format("the daemon of {} does not answer", directory_));
@@ -63,15 +70,17 @@ Status Attachment::connect(const AttachRequest& request) {
   const auto reply = decode_reply(frame->bytes);
   if (!reply) return std::unexpected(reply.error());
   if (reply->code != 0) return fail(static_cast<Code>(reply->code - 1), reply->message.data());
-  if (reply->segment_count > kSegmentsMax || frame->fds.size() != kAttachFixedFds + reply->segment_count) {
-    return fail(Code::kVersion, fmt::format("the daemon passed {} descriptors for {} segments", frame->fds.size(),
-                                            reply->segment_count));
+  if (reply->segment_count > kSegmentsMax ||
+      frame->fds.size() != kAttachFixedFds + reply->segment_count) {
+    return fail(Code::kVersion, fmt::format("the daemon passed {} descriptors for {} segments",
+                                            frame->fds.size(), reply->segment_count));
   }
 
   if (request.client == kNoClient) {
     const auto control_bytes = arena::check_segment(frame->fds[0].get(), 0, "control segment");
     if (!control_bytes) return std::unexpected(control_bytes.error());
-    auto control = arena::map_segment(frame->fds[0].get(), *control_bytes, {.access = arena::Access::kReadOnly});
+    auto control = arena::map_segment(frame->fds[0].get(), *control_bytes,
+                                      {.access = arena::Access::kReadOnly});
     if (!control) return std::unexpected(control.error());
     control_mapping_ = std::move(*control);
     const auto view = ControlView::validate(control_mapping_.bytes());
@@ -79,10 +88,12 @@ Status Attachment::connect(const AttachRequest& request) {
     control_ = *view;
 
     const PageLayout layout = page_layout(control_.index_slots());
-    if (auto checked = arena::check_segment(frame->fds[1].get(), layout.bytes, "client page"); !checked) {
+    if (auto checked = arena::check_segment(frame->fds[1].get(), layout.bytes, "client page");
+        !checked) {
       return std::unexpected(checked.error());
     }
-    auto page = arena::map_segment(frame->fds[1].get(), layout.bytes, {.access = arena::Access::kReadWrite});
+    auto page = arena::map_segment(frame->fds[1].get(), layout.bytes,
+                                   {.access = arena::Access::kReadWrite});
     if (!page) return std::unexpected(page.error());
     page_mapping_ = std::move(*page);
     page_view_ = PageView(page_mapping_.data(), control_.index_slots());
@@ -95,7 +106,8 @@ Status Attachment::connect(const AttachRequest& request) {
       if (auto checked = arena::check_segment(fd.get(), bytes, "data segment"); !checked) {
         return std::unexpected(checked.error());
       }
-      auto mapping = arena::map_segment(fd.get(), bytes, {.access = arena::Access::kReadWrite, .huge_pages = true});
+      auto mapping = arena::map_segment(fd.get(), bytes,
+                                        {.access = arena::Access::kReadWrite, .huge_pages = true});
       if (!mapping) return std::unexpected(mapping.error());
       populated_.emplace_back(mapping->bytes());
       segments_.push_back(std::move(*mapping));
@@ -126,12 +138,15 @@ Status Attachment::reattach() {
   request.boot = boot();
   request.label = label_;
   auto connected = connect(request);
-  if (!connected && connected.error().code == Code::kDetached) replaced_.store(true, std::memory_order_release);
+  if (!connected && connected.error().code == Code::kDetached)
+    replaced_.store(true, std::memory_order_release);
   return connected;
 }
 
 Status Attachment::ensure_daemon() {
-  if (!ours()) return fail(Code::kDetached, "this handle belongs to the parent of a fork: attach anew in the child");
+  if (!ours())
+    return fail(Code::kDetached,
+                "this handle belongs to the parent of a fork: attach anew in the child");
   if (replaced()) return fail(Code::kDetached, "the arena was replaced by a new one: attach anew");
   const std::scoped_lock lock(connection_mutex_);
   if (socket_ && !hung_up(socket_.get())) return {};
@@ -141,12 +156,14 @@ Status Attachment::ensure_daemon() {
 
 void Attachment::ring_doorbell() const noexcept {
   if (control_.header().doorbell_needed.load(std::memory_order_seq_cst) == 0) return;
-  const std::scoped_lock lock(connection_mutex_);  // the descriptor is replaced when a new daemon has come
+  const std::scoped_lock lock(
+      connection_mutex_);  // the descriptor is replaced when a new daemon has come
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(doorbell_.get(), &one, sizeof(one));
 }
 
-// Maps the arena's pages in before they are needed: the daemon has allocated them, this only fills the page table.
+// Maps the arena's pages in before they are needed: the daemon has allocated them, this only fills
+// the page table.
 void Attachment::start_populating(std::uint64_t bytes_max) {
   if (bytes_max == 0) return;
   populator_ = std::jthread([this, bytes_max](const std::stop_token& stop) {

@@ -1,12 +1,15 @@
 // attachment.h: one process's hold on one arena: its mappings, its page, its requests.
 //
-// Invariant: mappings live as long as the Attachment, and every Lease and Writer shares it: so no view outlives its
-//            memory. The page says `detached` only when the last of them is gone.
-// Reading:   acquire() publishes the lease (seq_cst), looks at the slot word again (seq_cst), and reads the slot's other
-//            fields only then. No lock, system call, message or retry.
-// Threads:   any. Requests take a short mutex while they are written into the ring, and wait outside of it.
-// Fork:      in a child every call answers kDetached, and destruction touches nothing shared: mappings are not inherited.
-// Failure:   kUnavailable while no daemon serves the arena; kDetached when the arena was replaced by another.
+// Invariant: mappings live as long as the Attachment, and every Lease and Writer shares it: so no
+//            view outlives its memory. The page says `detached` only when the last of them is gone.
+// Reading:   acquire() publishes the lease (seq_cst), looks at the slot word again (seq_cst), and
+//            reads the slot's other fields only then. No lock, system call, message or retry.
+// Threads:   any. Requests take a short mutex while they are written into the ring, and wait
+//            outside of it.
+// Fork:      in a child every call answers kDetached, and destruction touches nothing shared:
+//            mappings are not inherited.
+// Failure:   kUnavailable while no daemon serves the arena; kDetached when the arena was replaced
+//            by another.
 #pragma once
 
 #include <array>
@@ -50,7 +53,7 @@ struct ObjectPlan {
   bool checksums = true;
   std::uint64_t pin = 0;
   std::uint8_t kind = 0;
-  std::string key;   // of a keyless grant; empty for a keyed reservation
+  std::string key;  // of a keyless grant; empty for a keyed reservation
   std::size_t id_at = 0;
 
   std::uint64_t meta_bytes() const noexcept;
@@ -59,7 +62,8 @@ struct ObjectPlan {
 
 class Attachment : public std::enable_shared_from_this<Attachment> {
  public:
-  static Result<std::shared_ptr<Attachment>> attach(const std::string& directory, const ClientOptions& options);
+  static Result<std::shared_ptr<Attachment>> attach(const std::string& directory,
+                                                    const ClientOptions& options);
   ~Attachment();
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
@@ -78,18 +82,23 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   Presence presence(const Hash128& hash) const noexcept { return look_up(control_, hash); }
   Result<Lease> acquire(const ObjectKey& key);
   Result<Lease> adopt(const Descriptor& descriptor);
-  Result<Lease> lease_slot(std::uint32_t slot, std::uint32_t generation) { return stand(slot, generation, false); }
-  void end_lease(std::uint32_t lease_index, const Descriptor& descriptor, bool private_view) noexcept;
+  Result<Lease> lease_slot(std::uint32_t slot, std::uint32_t generation) {
+    return stand(slot, generation, false);
+  }
+  void end_lease(std::uint32_t lease_index, const Descriptor& descriptor,
+                 bool private_view) noexcept;
   std::span<const std::byte> shared_bytes(const Descriptor& d) const noexcept;
   std::span<std::byte> private_bytes(const Descriptor& d) noexcept;
   const Record& record_of(const Descriptor& d) const noexcept;
-  Result<std::span<const std::byte>> meta_of(const Descriptor& d) const;  // checked against its digest
-  std::span<const std::uint64_t> digests_in(std::span<const std::byte> meta, const Record& record) const noexcept;
+  Result<std::span<const std::byte>> meta_of(
+      const Descriptor& d) const;  // checked against its digest
+  std::span<const std::uint64_t> digests_in(std::span<const std::byte> meta,
+                                            const Record& record) const noexcept;
   bool verified(const Descriptor& d) const noexcept;
   void set_verified(const Descriptor& d) noexcept;
 
-  // Attaches again when the connection has ended; tries once and does not wait for a daemon to come. kDetached when the
-  // arena is another one by now.
+  // Attaches again when the connection has ended; tries once and does not wait for a daemon to
+  // come. kDetached when the arena is another one by now.
   Status ensure_daemon();
 
   // --- attachment_write.cc ---
@@ -97,8 +106,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   Result<Grant> grant_of(const Answered& answer) const;
   Result<Grant> take_grant(std::uint64_t bytes, Instant deadline, std::uint64_t write_deadline);
   void ask_ahead(std::uint64_t bytes);
-  Result<PutOutcome> publish(const Grant& grant, const ObjectPlan& plan, std::span<std::uint64_t> digests,
-                             Instant deadline);
+  Result<PutOutcome> publish(const Grant& grant, const ObjectPlan& plan,
+                             std::span<std::uint64_t> digests, Instant deadline);
   void abandon(const Grant& grant) noexcept;
   std::span<std::byte> writable(const Grant& grant) const noexcept;
   // Before a large copy into memory that the populating thread may not have reached yet.
@@ -148,7 +157,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   std::vector<std::atomic<std::byte*>> private_bases_;
 
   LeaseSlots lease_slots_;
-  std::vector<std::atomic<std::uint32_t>> verified_;  // by slot: the generation whose chunks were all right
+  std::vector<std::atomic<std::uint32_t>>
+      verified_;  // by slot: the generation whose chunks were all right
 
   mutable std::mutex connection_mutex_;
   UniqueFd socket_;

@@ -11,19 +11,24 @@ namespace {
 
 Error missing(const ObjectKey& key, Presence presence) {
   if (presence == Presence::kPending) {
-    return {Code::kPending, Drop::kNothing, fmt::format("{}: a writer is at work on it; wait for it", key.text())};
+    return {Code::kPending, Drop::kNothing,
+            fmt::format("{}: a writer is at work on it; wait for it", key.text())};
   }
   return {Code::kNotFound, Drop::kNothing, fmt::format("{}: no such object", key.text())};
 }
 
-// What the kernel maps in around a page that is read (its fault_around_bytes, where nobody changed it).
+// What the kernel maps in around a page that is read (its fault_around_bytes, where nobody changed
+// it).
 constexpr std::uint64_t kFaultAroundBytes = 64 * 1024;
 
-// One call for each such window: less than half of what the same faults cost in the middle of a copy.
+// One call for each such window: less than half of what the same faults cost in the middle of a
+// copy.
 void map_in_windows(std::span<std::byte> range) noexcept {
   for (std::uint64_t at = 0; at < range.size();) {
-    if (!arena::populate(range.subspan(at, 1), arena::Touch::kRead)) return;  // the reader's faults will do
-    at += kFaultAroundBytes - reinterpret_cast<std::uintptr_t>(range.data() + at) % kFaultAroundBytes;
+    if (!arena::populate(range.subspan(at, 1), arena::Touch::kRead))
+      return;  // the reader's faults will do
+    at +=
+        kFaultAroundBytes - reinterpret_cast<std::uintptr_t>(range.data() + at) % kFaultAroundBytes;
   }
 }
 
@@ -34,20 +39,26 @@ void Attachment::clear_lease(std::uint32_t index) noexcept {
   lease_slots_.give_back(index);
 }
 
-// Publishes a lease and looks again. Everything else about the slot may be read once this has answered.
-Result<Lease> Attachment::stand(std::uint32_t slot, std::uint32_t generation, bool retired_is_fine) {
+// Publishes a lease and looks again. Everything else about the slot may be read once this has
+// answered.
+Result<Lease> Attachment::stand(std::uint32_t slot, std::uint32_t generation,
+                                bool retired_is_fine) {
   const auto index = lease_slots_.claim();
   if (!index) {
-    return fail(Code::kLimit, fmt::format("this process holds {} leases, which is the limit: release some", kLeasesPerClient));
+    return fail(Code::kLimit,
+                fmt::format("this process holds {} leases, which is the limit: release some",
+                            kLeasesPerClient));
   }
   auto& high = page_view_.header().leases_high;
   for (std::uint32_t seen = high.load(std::memory_order_relaxed);
-       seen <= *index && !high.compare_exchange_weak(seen, *index + 1, std::memory_order_seq_cst);) {
+       seen <= *index &&
+       !high.compare_exchange_weak(seen, *index + 1, std::memory_order_seq_cst);) {
   }
   page_view_.lease(*index).store(lease_word(slot, generation), std::memory_order_seq_cst);
   const SlotWord word = control_.slot(slot).load(std::memory_order_seq_cst);
-  const bool stands = word.generation == generation &&
-                      (word.state == SlotState::kPublished || (retired_is_fine && word.state == SlotState::kRetired));
+  const bool stands =
+      word.generation == generation && (word.state == SlotState::kPublished ||
+                                        (retired_is_fine && word.state == SlotState::kRetired));
   if (!stands) {
     clear_lease(*index);
     return fail(Code::kNotFound, "the object was removed meanwhile");
@@ -55,18 +66,24 @@ Result<Lease> Attachment::stand(std::uint32_t slot, std::uint32_t generation, bo
   return make_lease(slot, generation, *index);
 }
 
-Result<Lease> Attachment::make_lease(std::uint32_t slot, std::uint32_t generation, std::uint32_t lease_index) {
+Result<Lease> Attachment::make_lease(std::uint32_t slot, std::uint32_t generation,
+                                     std::uint32_t lease_index) {
   const Slot& s = control_.slot(slot);
   const ExtentInfo info = unpack_extent_info(s.extent_info.load(std::memory_order_relaxed));
-  const arena::Extent extent = arena::unpack_extent(s.extent.load(std::memory_order_relaxed),
-                                                    static_cast<std::uint64_t>(info.pages) * kPageBytes);
-  const Record* record = control_.record(unpack_record_info(s.record_info.load(std::memory_order_relaxed)));
+  const arena::Extent extent =
+      arena::unpack_extent(s.extent.load(std::memory_order_relaxed),
+                           static_cast<std::uint64_t>(info.pages) * kPageBytes);
+  const Record* record =
+      control_.record(unpack_record_info(s.record_info.load(std::memory_order_relaxed)));
   const bool whole = record != nullptr && extent.segment < segments_.size() &&
-                     arena::inside(extent, segments_[extent.segment].size()) && record->object_bytes <= extent.bytes &&
+                     arena::inside(extent, segments_[extent.segment].size()) &&
+                     record->object_bytes <= extent.bytes &&
                      fits(align_up(record->object_bytes, 64), record->meta_bytes, extent.bytes);
   if (!whole) {
     clear_lease(lease_index);
-    return fail(Code::kCorrupt, fmt::format("slot {} of the index names bytes outside the arena", slot), Drop::kObject);
+    return fail(Code::kCorrupt,
+                fmt::format("slot {} of the index names bytes outside the arena", slot),
+                Drop::kObject);
   }
   Lease lease;
   lease.attachment_ = shared_from_this();
@@ -96,7 +113,8 @@ Result<Lease> Attachment::acquire(const ObjectKey& key) {
     if (!same_key(control_, control_.slot(slot), key.prefix_text(), key.id_text())) return false;
     auto& touched = page_view_.touched_word(slot);
     const std::uint64_t bit = std::uint64_t{1} << (slot % 64);
-    if ((touched.load(std::memory_order_relaxed) & bit) == 0) touched.fetch_or(bit, std::memory_order_relaxed);
+    if ((touched.load(std::memory_order_relaxed) & bit) == 0)
+      touched.fetch_or(bit, std::memory_order_relaxed);
     answer = std::move(lease);
     return true;
   });
@@ -106,28 +124,35 @@ Result<Lease> Attachment::acquire(const ObjectKey& key) {
 
 Result<Lease> Attachment::adopt(const Descriptor& d) {
   if (d.boot != boot()) {
-    return fail(Code::kDetached, "the descriptor belongs to another arena, or to one that was replaced");
+    return fail(Code::kDetached,
+                "the descriptor belongs to another arena, or to one that was replaced");
   }
   if (d.slot >= control_.index_slots() || d.generation == 0) {
-    return fail(Code::kInvalidArgument, fmt::format("descriptor: slot {} generation {} cannot exist", d.slot, d.generation));
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format("descriptor: slot {} generation {} cannot exist", d.slot, d.generation));
   }
   auto lease = stand(d.slot, d.generation, true);
   if (lease && lease->descriptor() != d) {
-    return fail(Code::kInvalidArgument, "descriptor: offset and length are not those of the object in this slot");
+    return fail(Code::kInvalidArgument,
+                "descriptor: offset and length are not those of the object in this slot");
   }
   // The taker reads all of it in a moment, and in a process that uses private views through one.
-  if (std::byte* base = lease ? private_bases_[d.segment].load(std::memory_order_acquire) : nullptr) {
+  if (std::byte* base =
+          lease ? private_bases_[d.segment].load(std::memory_order_acquire) : nullptr) {
     map_in_windows({base + d.offset, d.object_bytes});
   }
   return lease;
 }
 
-void Attachment::end_lease(std::uint32_t lease_index, const Descriptor& d, bool private_view) noexcept {
+void Attachment::end_lease(std::uint32_t lease_index, const Descriptor& d,
+                           bool private_view) noexcept {
   if (!ours()) return;
   if (private_view) {
     // Or this process would read its own stale page inside the next object.
     const std::uint64_t bytes = align_up(d.object_bytes, kPageBytes);
-    [[maybe_unused]] const auto dropped = private_segments_[d.segment].drop_private_pages(d.offset, bytes);
+    [[maybe_unused]] const auto dropped =
+        private_segments_[d.segment].drop_private_pages(d.offset, bytes);
     CHECK(dropped.has_value());
   }
   clear_lease(lease_index);
@@ -155,21 +180,24 @@ std::span<std::byte> Attachment::private_bytes(const Descriptor& d) noexcept {
 }
 
 const Record& Attachment::record_of(const Descriptor& d) const noexcept {
-  const Record* record =
-      control_.record(unpack_record_info(control_.slot(d.slot).record_info.load(std::memory_order_relaxed)));
+  const Record* record = control_.record(
+      unpack_record_info(control_.slot(d.slot).record_info.load(std::memory_order_relaxed)));
   CHECK(record != nullptr);  // looked at when the lease was made; a leased slot does not change
   return *record;
 }
 
 Result<std::span<const std::byte>> Attachment::meta_of(const Descriptor& d) const {
   const Record& record = record_of(d);
-  const std::span<const std::byte> meta =
-      segments_[d.segment].bytes().subspan(d.offset + align_up(record.object_bytes, 64), record.meta_bytes);
-  const std::uint64_t digests =
-      (record.flags & kHasChecksums) != 0 ? chunk_count(record.object_bytes) * sizeof(std::uint64_t) : 0;
+  const std::span<const std::byte> meta = segments_[d.segment].bytes().subspan(
+      d.offset + align_up(record.object_bytes, 64), record.meta_bytes);
+  const std::uint64_t digests = (record.flags & kHasChecksums) != 0
+                                    ? chunk_count(record.object_bytes) * sizeof(std::uint64_t)
+                                    : 0;
   const std::uint64_t attributes = align_up(record.attribute_bytes, 8);
-  if (attributes > meta.size() || digests != meta.size() - attributes || hash64(meta) != record.meta_digest) {
-    return fail(Code::kCorrupt, "attributes and digests do not match their checksum", Drop::kObject);
+  if (attributes > meta.size() || digests != meta.size() - attributes ||
+      hash64(meta) != record.meta_digest) {
+    return fail(Code::kCorrupt, "attributes and digests do not match their checksum",
+                Drop::kObject);
   }
   return meta;
 }

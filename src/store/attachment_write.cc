@@ -1,10 +1,11 @@
-// The part of Attachment that asks the daemon: grants, publishes, and everything else that changes the arena.
-#include <fmt/format.h>
-
+// The part of Attachment that asks the daemon: grants, publishes, and everything else that changes
+// the arena.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/checked.h"
 #include "store/attachment.h"
@@ -12,7 +13,8 @@
 namespace sluice::store {
 namespace {
 
-// Grants ahead come in classes, eight per doubling, so that the next object of about this size fits.
+// Grants ahead come in classes, eight per doubling, so that the next object of about this size
+// fits.
 std::uint64_t grant_class(std::uint64_t bytes) noexcept {
   const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(bytes) / 8, kPageBytes);
   return align_up(bytes, step);
@@ -20,35 +22,48 @@ std::uint64_t grant_class(std::uint64_t bytes) noexcept {
 
 Error refusal(const Answered& a) {
   switch (a.answer) {
-    case Answer::kNotFound: return {Code::kNotFound, Drop::kNothing, "no object has this key"};
-    case Answer::kPending: return {Code::kPending, Drop::kNothing, "another writer holds a reservation for this key"};
+    case Answer::kNotFound:
+      return {Code::kNotFound, Drop::kNothing, "no object has this key"};
+    case Answer::kPending:
+      return {Code::kPending, Drop::kNothing, "another writer holds a reservation for this key"};
     case Answer::kConflict:
       return {Code::kConflict, Drop::kTransfer,
-              "another object with this key differs in tensors, attributes or bit-exact content; it stays"};
+              "another object with this key differs in tensors, attributes or bit-exact content; "
+              "it stays"};
     case Answer::kOutOfSpace:
       return {Code::kOutOfSpace, Drop::kTransfer,
-              "the arena is full of objects that are leased or pinned: enlarge it (sluiced --size), or release some"};
+              "the arena is full of objects that are leased or pinned: enlarge it (sluiced "
+              "--size), or release some"};
     case Answer::kExpired:
-      return {Code::kExpired, Drop::kTransfer, "the reservation's deadline had passed before it was published"};
+      return {Code::kExpired, Drop::kTransfer,
+              "the reservation's deadline had passed before it was published"};
     case Answer::kTooLarge:
-      return {Code::kLimit, Drop::kTransfer, "the object is larger than a segment of the arena (sluiced --segment-size)"};
+      return {Code::kLimit, Drop::kTransfer,
+              "the object is larger than a segment of the arena (sluiced --segment-size)"};
     case Answer::kIndexFull:
       return {Code::kLimit, Drop::kTransfer, "the index is full: raise sluiced --objects-max"};
     case Answer::kTooMany:
       return {Code::kLimit, Drop::kTransfer,
-              "this process has reserved as much as it may (sluiced --reserved-per-client): publish or abandon first"};
-    case Answer::kMalformed: return {Code::kInternal, Drop::kTransfer, "the daemon refused a malformed request"};
-    case Answer::kDraining: return {Code::kUnavailable, Drop::kTransfer, "the daemon is stopping"};
+              "this process has reserved as much as it may (sluiced --reserved-per-client): "
+              "publish or abandon first"};
+    case Answer::kMalformed:
+      return {Code::kInternal, Drop::kTransfer, "the daemon refused a malformed request"};
+    case Answer::kDraining:
+      return {Code::kUnavailable, Drop::kTransfer, "the daemon is stopping"};
     case Answer::kUnknownReservation:
       return {Code::kExpired, Drop::kTransfer, "the reservation does not exist any more"};
     case Answer::kOk:
     case Answer::kDuplicate:
-    case Answer::kDivergentDuplicate: break;
+    case Answer::kDivergentDuplicate:
+      break;
   }
-  return {Code::kInternal, Drop::kTransfer, fmt::format("unexpected answer {}", static_cast<unsigned>(a.answer))};
+  return {Code::kInternal, Drop::kTransfer,
+          fmt::format("unexpected answer {}", static_cast<unsigned>(a.answer))};
 }
 
-bool is_success(Answer a) noexcept { return static_cast<std::uint32_t>(a) < static_cast<std::uint32_t>(Answer::kNotFound); }
+bool is_success(Answer a) noexcept {
+  return static_cast<std::uint32_t>(a) < static_cast<std::uint32_t>(Answer::kNotFound);
+}
 
 }  // namespace
 
@@ -68,7 +83,9 @@ Result<Answered> Attachment::call(Instant deadline, const std::function<void(Sub
   });
   if (!answer) {
     if (answer.error().code == Code::kTimedOut && !daemon_serves()) {
-      return fail(Code::kUnavailable, fmt::format("no daemon serves {}: start one with `sluiced` or `sluice up`", directory_));
+      return fail(
+          Code::kUnavailable,
+          fmt::format("no daemon serves {}: start one with `sluiced` or `sluice up`", directory_));
     }
     return answer;
   }
@@ -78,9 +95,12 @@ Result<Answered> Attachment::call(Instant deadline, const std::function<void(Sub
 
 // Bounds are those of this process's mappings, whatever stands in the page.
 Result<Grant> Attachment::grant_of(const Answered& a) const {
-  const Grant grant{
-      .reservation = a.reservation, .segment = a.segment, .offset = a.offset, .bytes = a.extent_bytes};
-  if (grant.segment >= segments_.size() || !fits(grant.offset, grant.bytes, segments_[grant.segment].size())) {
+  const Grant grant{.reservation = a.reservation,
+                    .segment = a.segment,
+                    .offset = a.offset,
+                    .bytes = a.extent_bytes};
+  if (grant.segment >= segments_.size() ||
+      !fits(grant.offset, grant.bytes, segments_[grant.segment].size())) {
     return fail(Code::kCorrupt, "the daemon granted bytes outside the arena", Drop::kProcess);
   }
   return grant;
@@ -108,14 +128,17 @@ void Attachment::give_back_late_grants() {
   }
 }
 
-Result<Grant> Attachment::take_grant(std::uint64_t bytes, Instant deadline, std::uint64_t write_deadline) {
+Result<Grant> Attachment::take_grant(std::uint64_t bytes, Instant deadline,
+                                     std::uint64_t write_deadline) {
   give_back_late_grants();
   {
     const std::scoped_lock lock(grants_mutex_);
     // The smallest that is large enough, and not so large that it would be wasted on this object.
     auto best = grants_.end();
     for (auto g = grants_.begin(); g != grants_.end(); ++g) {
-      if (g->bytes >= bytes && g->bytes / 2 <= bytes && (best == grants_.end() || g->bytes < best->bytes)) best = g;
+      if (g->bytes >= bytes && g->bytes / 2 <= bytes &&
+          (best == grants_.end() || g->bytes < best->bytes))
+        best = g;
     }
     if (best != grants_.end()) {
       const Grant grant = *best;
@@ -170,8 +193,8 @@ std::span<std::byte> Attachment::writable(const Grant& grant) const noexcept {
 }
 
 // Writes attributes and digests behind the object and says that it is whole.
-Result<PutOutcome> Attachment::publish(const Grant& grant, const ObjectPlan& plan, std::span<std::uint64_t> digests,
-                                       Instant deadline) {
+Result<PutOutcome> Attachment::publish(const Grant& grant, const ObjectPlan& plan,
+                                       std::span<std::uint64_t> digests, Instant deadline) {
   const std::uint64_t meta_bytes = plan.meta_bytes();
   const std::uint64_t attributes = align_up(plan.bundle.attributes.size(), 8);
   const auto meta = writable(grant).subspan(align_up(plan.bundle.object_bytes, 64), meta_bytes);
@@ -189,7 +212,8 @@ Result<PutOutcome> Attachment::publish(const Grant& grant, const ObjectPlan& pla
     s.meta_bytes = static_cast<std::uint32_t>(meta_bytes);
     s.meta_digest = hash64(meta);
     s.spec_digest = plan.bundle.spec_digest;
-    s.content_digest = plan.checksums ? std::max<std::uint64_t>(hash64(std::as_bytes(digests)), 1) : 0;
+    s.content_digest =
+        plan.checksums ? std::max<std::uint64_t>(hash64(std::as_bytes(digests)), 1) : 0;
     s.pin = plan.pin;
     s.key_bytes = static_cast<std::uint16_t>(plan.key.size());
     s.id_at = static_cast<std::uint16_t>(plan.id_at);
@@ -204,13 +228,17 @@ Result<PutOutcome> Attachment::publish(const Grant& grant, const ObjectPlan& pla
   counters().puts.fetch_add(1, std::memory_order_relaxed);
   counters().put_bytes.fetch_add(plan.bundle.object_bytes, std::memory_order_relaxed);
   switch (answer->answer) {
-    case Answer::kDuplicate: return PutOutcome::kDuplicate;
-    case Answer::kDivergentDuplicate: return PutOutcome::kDivergentDuplicate;
-    default: return PutOutcome::kPublished;
+    case Answer::kDuplicate:
+      return PutOutcome::kDuplicate;
+    case Answer::kDivergentDuplicate:
+      return PutOutcome::kDivergentDuplicate;
+    default:
+      return PutOutcome::kPublished;
   }
 }
 
-// Says that writing has stopped. Nobody waits for the answer; a daemon that is down reads it when it is back.
+// Says that writing has stopped. Nobody waits for the answer; a daemon that is down reads it when
+// it is back.
 void Attachment::abandon(const Grant& grant) noexcept {
   if (!ours()) return;
   const auto number = ring_->submit(now() + kNsPerMs, [&](Submission& s) {

@@ -1,12 +1,12 @@
-#include <sluice/client.h>
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include <sluice/client.h>
 
 #include "base/futex.h"
 #include "store/session.h"
@@ -19,7 +19,9 @@ using store::Session;
 
 namespace {
 
-std::unexpected<Error> detached() { return std::unexpected(store::detached_error()); }
+std::unexpected<Error> detached() {
+  return std::unexpected(store::detached_error());
+}
 
 std::uint64_t pin_of(const PutOptions& options, Instant t) noexcept {
   if (options.hard_pin) return store::kHardPin;
@@ -27,8 +29,8 @@ std::uint64_t pin_of(const PutOptions& options, Instant t) noexcept {
   return 0;
 }
 
-Result<ObjectPlan> plan_of(const ObjectKey& key, std::span<const NamedTensorSpec> specs, const Attributes& attributes,
-                           const PutOptions& options, Instant t) {
+Result<ObjectPlan> plan_of(const ObjectKey& key, std::span<const NamedTensorSpec> specs,
+                           const Attributes& attributes, const PutOptions& options, Instant t) {
   if (key.text().empty()) return fail(Code::kInvalidArgument, "the key is empty");
   auto bundle = tensor::plan_bundle(specs, attributes);
   if (!bundle) return std::unexpected(bundle.error());
@@ -40,7 +42,9 @@ Result<ObjectPlan> plan_of(const ObjectKey& key, std::span<const NamedTensorSpec
   return plan;
 }
 
-std::size_t id_at(const ObjectKey& key) noexcept { return key.text().size() - key.id_text().size(); }
+std::size_t id_at(const ObjectKey& key) noexcept {
+  return key.text().size() - key.id_text().size();
+}
 
 void fill_key(store::Submission& s, store::Op op, const ObjectKey& key) noexcept {
   s.op = static_cast<std::uint32_t>(op);
@@ -77,9 +81,15 @@ std::uint32_t Client::id() const noexcept {
   return a ? a->id() : store::kNoClient;
 }
 
-std::string Client::directory() const { return session_->directory(); }
-void Client::close() { session_->close(); }
-Status Client::reattach(std::chrono::milliseconds timeout) { return session_->reattach(timeout); }
+std::string Client::directory() const {
+  return session_->directory();
+}
+void Client::close() {
+  session_->close();
+}
+Status Client::reattach(std::chrono::milliseconds timeout) {
+  return session_->reattach(timeout);
+}
 
 Presence Client::lookup(const ObjectKey& key) const {
   Presence out = Presence::kAbsent;
@@ -94,7 +104,8 @@ void Client::lookup(std::span<const ObjectKey> keys, std::span<Presence> out) co
   if (!a) return;
   const store::ControlView& control = a->control();
   constexpr std::size_t kBatch = 16;
-  constexpr std::size_t kPrefetchedSlots = 4;  // most keys stand no farther from their home in a full index
+  constexpr std::size_t kPrefetchedSlots =
+      4;  // most keys stand no farther from their home in a full index
   std::array<Hash128, kBatch> hashes{};
   std::uint64_t hits = 0;
   for (std::size_t at = 0; at < keys.size(); at += kBatch) {
@@ -145,9 +156,11 @@ Result<Lease> Client::adopt(const Descriptor& descriptor) const {
   return lease;
 }
 
-Result<std::vector<Presence>> Client::wait(std::span<const ObjectKey> keys, std::chrono::milliseconds timeout) const {
+Result<std::vector<Presence>> Client::wait(std::span<const ObjectKey> keys,
+                                           std::chrono::milliseconds timeout) const {
   if (keys.size() > kWaitKeysMax) {
-    return fail(Code::kLimit, fmt::format("wait for {} keys: at most {} at a time", keys.size(), kWaitKeysMax));
+    return fail(Code::kLimit,
+                fmt::format("wait for {} keys: at most {} at a time", keys.size(), kWaitKeysMax));
   }
   const Instant deadline = deadline_after(now(), timeout);
   const std::shared_ptr<Attachment> a = session_->current();
@@ -165,8 +178,8 @@ Result<std::vector<Presence>> Client::wait(std::span<const ObjectKey> keys, std:
   }
 }
 
-Result<PutOutcome> Client::put(const ObjectKey& key, std::span<const TensorInput> tensors, const Attributes& attributes,
-                               const PutOptions& options) {
+Result<PutOutcome> Client::put(const ObjectKey& key, std::span<const TensorInput> tensors,
+                               const Attributes& attributes, const PutOptions& options) {
   const Instant start = now();
   const Instant deadline = deadline_after(start, options.timeout);
   std::vector<NamedTensorSpec> specs;
@@ -176,9 +189,10 @@ Result<PutOutcome> Client::put(const ObjectKey& key, std::span<const TensorInput
   if (!plan) return std::unexpected(plan.error());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].data.size() != plan->bundle.tensors[i].data_bytes) {
-      return fail(Code::kInvalidArgument,
-                  fmt::format("tensor '{}' needs {} bytes for its shape and dtype, {} were given", tensors[i].name,
-                              plan->bundle.tensors[i].data_bytes, tensors[i].data.size()));
+      return fail(
+          Code::kInvalidArgument,
+          fmt::format("tensor '{}' needs {} bytes for its shape and dtype, {} were given",
+                      tensors[i].name, plan->bundle.tensors[i].data_bytes, tensors[i].data.size()));
     }
   }
   plan->key = key.text();
@@ -186,7 +200,8 @@ Result<PutOutcome> Client::put(const ObjectKey& key, std::span<const TensorInput
 
   auto a = session_->for_request(deadline);
   if (!a) return std::unexpected(a.error());
-  const auto grant = (*a)->take_grant(plan->extent_bytes(), deadline, deadline_after(start, options.write_timeout));
+  const auto grant = (*a)->take_grant(plan->extent_bytes(), deadline,
+                                      deadline_after(start, options.write_timeout));
   if (!grant) return std::unexpected(grant.error());
 
   (*a)->map_in(*grant);
@@ -214,8 +229,8 @@ Result<PutOutcome> Client::put(const ObjectKey& key, std::span<const TensorInput
   return (*a)->publish(*grant, *plan, digests, deadline);
 }
 
-Result<Writer> Client::reserve(const ObjectKey& key, std::span<const NamedTensorSpec> specs, const Attributes& attributes,
-                               const PutOptions& options) {
+Result<Writer> Client::reserve(const ObjectKey& key, std::span<const NamedTensorSpec> specs,
+                               const Attributes& attributes, const PutOptions& options) {
   const Instant start = now();
   const Instant deadline = deadline_after(start, options.timeout);
   auto plan = plan_of(key, specs, attributes, options, start);
@@ -237,8 +252,10 @@ Result<Writer> Client::reserve(const ObjectKey& key, std::span<const NamedTensor
   Writer writer;
   writer.tensors_ = plan->bundle.tensors;
   tensor::write_headers(plan->bundle, (*a)->writable(*grant).first(plan->bundle.object_bytes));
-  const auto timeout_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(std::chrono::nanoseconds(options.timeout).count(), 0));
-  writer.token_ = (*a)->add_write({.grant = *grant, .plan = std::move(*plan), .timeout_ns = timeout_ns});
+  const auto timeout_ns = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(std::chrono::nanoseconds(options.timeout).count(), 0));
+  writer.token_ =
+      (*a)->add_write({.grant = *grant, .plan = std::move(*plan), .timeout_ns = timeout_ns});
   writer.attachment_ = std::move(*a);
   return writer;
 }
@@ -247,14 +264,17 @@ Status Client::remove(const ObjectKey& key, std::chrono::milliseconds timeout) {
   const Instant deadline = deadline_after(now(), timeout);
   auto a = session_->for_request(deadline);
   if (!a) return std::unexpected(a.error());
-  const auto answer = (*a)->call(deadline, [&](store::Submission& s) { fill_key(s, store::Op::kRemove, key); });
+  const auto answer =
+      (*a)->call(deadline, [&](store::Submission& s) { fill_key(s, store::Op::kRemove, key); });
   if (!answer) return std::unexpected(answer.error());
   return {};
 }
 
-Result<std::uint64_t> Client::invalidate(std::string_view prefix, std::chrono::milliseconds timeout) {
+Result<std::uint64_t> Client::invalidate(std::string_view prefix,
+                                         std::chrono::milliseconds timeout) {
   if (prefix.empty() || prefix.size() > kKeyBytesMax) {
-    return fail(Code::kInvalidArgument, "prefix: 1 to 1024 bytes of the keys' text, e.g. sluice1@tenant:default@");
+    return fail(Code::kInvalidArgument,
+                "prefix: 1 to 1024 bytes of the keys' text, e.g. sluice1@tenant:default@");
   }
   const Instant deadline = deadline_after(now(), timeout);
   auto a = session_->for_request(deadline);
@@ -294,6 +314,8 @@ Status Client::pin(const ObjectKey& key, std::optional<std::chrono::milliseconds
   return set_pin(*session_, key, pin_of(options, now()));
 }
 
-Status Client::unpin(const ObjectKey& key) { return set_pin(*session_, key, 0); }
+Status Client::unpin(const ObjectKey& key) {
+  return set_pin(*session_, key, 0);
+}
 
 }  // namespace sluice

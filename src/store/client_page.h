@@ -1,11 +1,14 @@
-// client_page.h: the file that one client writes and the daemon reads: leases, requests and answers.
+// client_page.h: the file that one client writes and the daemon reads: leases, requests and
+// answers.
 //
 //   header | leases | touched bits | submissions | completions | board (two halves)
 //
-// Invariant: the client writes everything but the completions; the daemon writes completions and `answers`. The daemon
-//            believes nothing it reads here: every number is copied once and bounds-checked.
-// Rings:     request number n >= 1 stands at index n % kRingEntries, its `number` stored last (release); the answer
-//            stands at the same index, its `number` stored last. An index is used again only after its answer was read.
+// Invariant: the client writes everything but the completions; the daemon writes completions and
+//            `answers`. The daemon believes nothing it reads here: every number is copied once and
+//            bounds-checked.
+// Rings:     request number n >= 1 stands at index n % kRingEntries, its `number` stored last
+//            (release); the answer stands at the same index, its `number` stored last. An index is
+//            used again only after its answer was read.
 // Threads:   any thread of the client (see attachment.h), the daemon's store loop.
 #pragma once
 
@@ -38,11 +41,11 @@ inline constexpr std::uint32_t kAskedAhead = 2;
 struct Submission {
   std::atomic<std::uint64_t> number;  // stored last
   std::uint32_t op;
-  std::uint32_t kind;                 // ObjectKind
-  std::uint64_t deadline_ns;          // of this request
+  std::uint32_t kind;         // ObjectKind
+  std::uint64_t deadline_ns;  // of this request
   std::uint64_t reservation;
   std::uint64_t extent_bytes;
-  std::uint64_t write_deadline_ns;    // of the reservation
+  std::uint64_t write_deadline_ns;  // of the reservation
   std::uint64_t object_bytes;
   std::uint32_t attribute_bytes;
   std::uint32_t meta_bytes;
@@ -50,16 +53,17 @@ struct Submission {
   std::uint64_t spec_digest;
   std::uint64_t content_digest;
   std::uint64_t pin;
-  std::uint32_t flags;                // kPublish: Record::flags; kGrant: 0 or kAskedAhead
+  std::uint32_t flags;  // kPublish: Record::flags; kGrant: 0 or kAskedAhead
   std::uint16_t key_bytes;
-  std::uint16_t id_at;                // offset of the escaped id in the key text
+  std::uint16_t id_at;  // offset of the escaped id in the key text
   std::array<char, kKeyBytesMax> key;
 };
 static_assert(std::is_standard_layout_v<Submission>);
 inline constexpr std::size_t kSubmissionBytes = 1152;
 static_assert(sizeof(Submission) <= kSubmissionBytes);
 
-// What became of a request. kOk and the outcomes are success; the rest become an Error in the client.
+// What became of a request. kOk and the outcomes are success; the rest become an Error in the
+// client.
 enum class Answer : std::uint32_t {
   kOk = 0,
   kDuplicate = 1,
@@ -69,9 +73,9 @@ enum class Answer : std::uint32_t {
   kConflict = 12,
   kOutOfSpace = 13,
   kExpired = 14,
-  kTooLarge = 15,      // more than a segment, or than the client may reserve
+  kTooLarge = 15,  // more than a segment, or than the client may reserve
   kIndexFull = 16,
-  kTooMany = 17,       // reservations of this client, or waiting requests
+  kTooMany = 17,  // reservations of this client, or waiting requests
   kMalformed = 18,
   kDraining = 19,
   kUnknownReservation = 20,
@@ -99,13 +103,16 @@ struct PageHeader {
   std::uint32_t version;
   std::uint32_t client;
   std::uint64_t serial;
-  std::array<char, 64> label;                    // zero-terminated
+  std::array<char, 64> label;                       // zero-terminated
   alignas(64) std::atomic<std::uint32_t> detached;  // 1: no lease, no write left; the page may go
-  std::atomic<std::uint32_t> leases_high;        // lease words at and above this index were never used
-  std::atomic<std::uint32_t> joined;             // 1: the client has mapped this page; until then it may have given up
-  alignas(64) std::atomic<std::uint32_t> answers;   // raised by the daemon after answers; what the client sleeps on
+  std::atomic<std::uint32_t> leases_high;  // lease words at and above this index were never used
+  std::atomic<std::uint32_t>
+      joined;  // 1: the client has mapped this page; until then it may have given up
+  alignas(64) std::atomic<
+      std::uint32_t> answers;  // raised by the daemon after answers; what the client sleeps on
   alignas(64) std::atomic<std::uint32_t> sleepers;  // threads of the client that sleep on `answers`
-  alignas(64) std::atomic<std::uint64_t> board;     // {posts:32 | bytes:32}; the half in use is posts % 2
+  alignas(
+      64) std::atomic<std::uint64_t> board;  // {posts:32 | bytes:32}; the half in use is posts % 2
   alignas(64) PageCounters counters;
 };
 static_assert(sizeof(PageHeader) <= kPageBytes);
@@ -119,7 +126,9 @@ struct PageLayout {
 
 // Offsets inside a page file, for an index of `index_slots`.
 constexpr PageLayout page_layout(std::uint32_t index_slots) noexcept {
-  constexpr auto round = [](std::uint64_t n) { return (n + kPageBytes - 1) / kPageBytes * kPageBytes; };
+  constexpr auto round = [](std::uint64_t n) {
+    return (n + kPageBytes - 1) / kPageBytes * kPageBytes;
+  };
   PageLayout l{};
   l.leases = kPageBytes;
   l.touched = l.leases + round(kLeasesPerClient * sizeof(std::uint64_t));

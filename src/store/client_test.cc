@@ -1,12 +1,11 @@
 // What a client is promised, with a real daemon loop and real shared memory in one process.
-#include <fcntl.h>
-#include <sys/wait.h>
-
 #include <array>
 #include <cstring>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "base/limits.h"
 #include "base/unique_fd.h"
@@ -48,8 +47,10 @@ TEST(Client, AttributesAndSeveralTensorsTravelTogether) {
   const auto a = pattern(4096, 2), b = pattern(600'000, 3);
   const std::array inputs{
       TensorInput{.name = "hidden", .spec = {.dtype = DType::kBF16, .shape = {32, 64}}, .data = a},
-      TensorInput{.name = "deepstack.0", .spec = {.dtype = DType::kF32, .shape = {150'000}}, .data = b}};
-  const Attributes attributes{{"image_grid_thw", std::vector<std::int64_t>{1, 24, 32}}, {"modality", std::string("image")}};
+      TensorInput{
+          .name = "deepstack.0", .spec = {.dtype = DType::kF32, .shape = {150'000}}, .data = b}};
+  const Attributes attributes{{"image_grid_thw", std::vector<std::int64_t>{1, 24, 32}},
+                              {"modality", std::string("image")}};
   ASSERT_TRUE(client->put(key_named("bundle"), inputs, attributes));
   auto lease = client->get(key_named("bundle"));
   ASSERT_TRUE(lease) << lease.error().message;
@@ -57,7 +58,8 @@ TEST(Client, AttributesAndSeveralTensorsTravelTogether) {
   ASSERT_TRUE(tensors && tensors->size() == 2);
   for (const auto& [view, data] : {std::pair((*tensors)[0], a), std::pair((*tensors)[1], b)}) {
     EXPECT_EQ(view.data_offset % 64, 0u);
-    EXPECT_EQ(std::memcmp(lease->bytes().data() + view.data_offset, data.data(), data.size()), 0) << view.name;
+    EXPECT_EQ(std::memcmp(lease->bytes().data() + view.data_offset, data.data(), data.size()), 0)
+        << view.name;
   }
   EXPECT_EQ(*lease->attributes(), attributes);
 }
@@ -122,7 +124,8 @@ TEST(Client, AnExpiredReservationCannotBePublished) {
   TestArena arena;
   auto client = arena.client();
   const NamedTensorSpec spec{.name = "tensor", .spec = {.dtype = DType::kU8, .shape = {5000}}};
-  auto writer = client->reserve(key_named("late"), std::span(&spec, 1), {}, {.write_timeout = milliseconds(1)});
+  auto writer = client->reserve(key_named("late"), std::span(&spec, 1), {},
+                                {.write_timeout = milliseconds(1)});
   ASSERT_TRUE(writer);
   // The loop's own heartbeat expires it; a request of another key passes only after that.
   while (client->lookup(key_named("late")) == Presence::kPending) {
@@ -143,7 +146,8 @@ TEST(Client, RemovalWaitsForTheLastReader) {
   ASSERT_TRUE(client->remove(key_named("k")));
   EXPECT_EQ(client->lookup(key_named("k")), Presence::kAbsent);
   // Fill everything that is free: the removed object's bytes must not be among it.
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(put_bytes(*client, "fill" + std::to_string(i), pattern(1u << 20, 100 + i)));
+  for (int i = 0; i < 20; ++i)
+    ASSERT_TRUE(put_bytes(*client, "fill" + std::to_string(i), pattern(1u << 20, 100 + i)));
   EXPECT_TRUE(holds(*lease, data));
 }
 
@@ -167,9 +171,11 @@ TEST(Client, OutOfSpaceComesAtTheCallersDeadlineAndSaysWhatToDo) {
   TestArena arena;
   auto client = arena.client({.grant_ahead_bytes = 0});
   for (int i = 0; i < 14; ++i) {
-    ASSERT_TRUE(put_bytes(*client, "p" + std::to_string(i), pattern(1u << 20, i), {.hard_pin = true}));
+    ASSERT_TRUE(
+        put_bytes(*client, "p" + std::to_string(i), pattern(1u << 20, i), {.hard_pin = true}));
   }
-  const auto full = put_bytes(*client, "more", pattern(4u << 20, 99), {.timeout = milliseconds(30)});
+  const auto full =
+      put_bytes(*client, "more", pattern(4u << 20, 99), {.timeout = milliseconds(30)});
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Code::kOutOfSpace);
   EXPECT_THAT(full.error().message, testing::HasSubstr("--size"));
@@ -178,12 +184,16 @@ TEST(Client, OutOfSpaceComesAtTheCallersDeadlineAndSaysWhatToDo) {
 }
 
 TEST(Client, SoftPinsGoLast) {
-  TestArena arena({.arena_bytes = 16u << 20, .objects_max = 1000, .reserved_bytes_per_client = 16u << 20});
+  TestArena arena(
+      {.arena_bytes = 16u << 20, .objects_max = 1000, .reserved_bytes_per_client = 16u << 20});
   auto client = arena.client({.grant_ahead_bytes = 0});
-  ASSERT_TRUE(put_bytes(*client, "pinned", pattern(1u << 20, 1), {.soft_pin = std::chrono::minutes(5)}));
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(put_bytes(*client, "n" + std::to_string(i), pattern(1u << 20, i)));
+  ASSERT_TRUE(
+      put_bytes(*client, "pinned", pattern(1u << 20, 1), {.soft_pin = std::chrono::minutes(5)}));
+  for (int i = 0; i < 50; ++i)
+    ASSERT_TRUE(put_bytes(*client, "n" + std::to_string(i), pattern(1u << 20, i)));
   EXPECT_EQ(client->lookup(key_named("pinned")), Presence::kPresent);
-  ASSERT_TRUE(put_bytes(*client, "all", pattern(15u << 20, 2))) << "nothing else is left: the soft pin gives way";
+  ASSERT_TRUE(put_bytes(*client, "all", pattern(15u << 20, 2)))
+      << "nothing else is left: the soft pin gives way";
   EXPECT_EQ(client->lookup(key_named("pinned")), Presence::kAbsent);
 }
 
@@ -221,7 +231,8 @@ TEST(Client, AStrayWriteStaysInItsProcessAndIsGoneWithItsLease) {
   ASSERT_TRUE(put_bytes(*client, "next", next));  // the same pages again
   auto lease = client->get(key_named("next"));
   ASSERT_TRUE(lease);
-  EXPECT_EQ(std::memcmp(lease->private_bytes().data(), lease->bytes().data(), lease->bytes().size()), 0);
+  EXPECT_EQ(
+      std::memcmp(lease->private_bytes().data(), lease->bytes().data(), lease->bytes().size()), 0);
 }
 
 TEST(Client, DamagedPayloadIsRefusedOnceAndAlways) {
@@ -250,11 +261,13 @@ TEST(Client, InvalidateEndsOneGenerationAndNoOther) {
   TestArena arena;
   auto client = arena.client();
   const auto put_model = [&](const std::string& model, const std::string& id) {
-    const auto key = ObjectKey::make({.model = model, .revision = "r", .encoder = "e", .dtype = "uint8", .id = id});
+    const auto key = ObjectKey::make(
+        {.model = model, .revision = "r", .encoder = "e", .dtype = "uint8", .id = id});
     const auto data = pattern(64, 1);
     return client->put(*key, std::array{bytes_tensor(data)}).has_value();
   };
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(put_model("old", std::to_string(i)) && put_model("new", std::to_string(i)));
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(put_model("old", std::to_string(i)) && put_model("new", std::to_string(i)));
   EXPECT_EQ(client->invalidate("sluice1@tenant:default@kind:encoder_output@model:old@"), 5u);
   EXPECT_EQ(client->list("").size(), 5u);
   EXPECT_THAT(client->list("")[0].key, testing::HasSubstr("model:new"));
@@ -274,7 +287,8 @@ TEST(Client, LeasesLiveOnWithoutADaemonAndPutsGoOnWithTheNext) {
   auto lease = client->get(key_named("k"));
   ASSERT_TRUE(lease) << lease.error().message;
   EXPECT_TRUE(holds(*lease, data));
-  EXPECT_EQ(put_bytes(*client, "x", data, {.timeout = milliseconds(60)}).error().code, Code::kUnavailable);
+  EXPECT_EQ(put_bytes(*client, "x", data, {.timeout = milliseconds(60)}).error().code,
+            Code::kUnavailable);
   arena.start();
   EXPECT_EQ(put_bytes(*client, "y", data), PutOutcome::kPublished);
   EXPECT_EQ(client->boot(), boot) << "the arena was taken over";
@@ -305,7 +319,8 @@ TEST(Client, AForksChildIsDetachedAndTheParentGoesOn) {
   if (child == 0) {
     const bool detached = client->get(key_named("k")).error().code == Code::kDetached &&
                           put_bytes(*client, "c", pattern(10, 1)).error().code == Code::kDetached &&
-                          lease->bytes().empty() && client->lookup(key_named("k")) == Presence::kAbsent;
+                          lease->bytes().empty() &&
+                          client->lookup(key_named("k")) == Presence::kAbsent;
     lease->release();
     client.reset();
     ::_exit(detached ? 0 : 1);
@@ -332,7 +347,9 @@ TEST(Client, BadInputIsRefusedAtOnceAndTheNextGoodCallWorks) {
   EXPECT_EQ(put_bytes(*client, "huge", huge).error().code, Code::kLimit);
   EXPECT_FALSE(ObjectKey::from_text(""));
   EXPECT_EQ(Client::attach({.arena = "../x"}).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(Client::attach({.arena = "nobody-serves-this", .attach_timeout = milliseconds(10)}).error().code,
+  EXPECT_EQ(Client::attach({.arena = "nobody-serves-this", .attach_timeout = milliseconds(10)})
+                .error()
+                .code,
             Code::kUnavailable);
   EXPECT_EQ(put_bytes(*client, "good", data), PutOutcome::kPublished);
 }
@@ -358,7 +375,8 @@ TEST(Scrub, RemovesWhatWasDamagedWhileNoDaemonRanAndKeepsTheRest) {
   arena.stop();
   arena.start();
   auto client = arena.client();
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(put_bytes(*client, "k" + std::to_string(i), pattern(100'000, i)));
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(put_bytes(*client, "k" + std::to_string(i), pattern(100'000, i)));
   const std::uint64_t at = client->acquire(key_named("k3"))->descriptor().offset;
   arena.stop();
   const UniqueFd raw(::open((arena.directory() + "/data.0").c_str(), O_RDWR));
@@ -368,7 +386,8 @@ TEST(Scrub, RemovesWhatWasDamagedWhileNoDaemonRanAndKeepsTheRest) {
   std::vector<std::string> named;
   auto scrubber = arena.client();
   const ScrubResult result =
-      scrub(*scrubber, std::stop_token{}, [&](std::string_view key, std::string_view) { named.emplace_back(key); });
+      scrub(*scrubber, std::stop_token{},
+            [&](std::string_view key, std::string_view) { named.emplace_back(key); });
   EXPECT_EQ(result.checked, 5u);
   EXPECT_EQ(result.removed, 1u);
   EXPECT_THAT(named, testing::ElementsAre(testing::HasSubstr("id:k3")));

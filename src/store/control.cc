@@ -1,8 +1,8 @@
 #include "store/control.h"
 
-#include <fmt/format.h>
-
 #include <new>
+
+#include <fmt/format.h>
 
 #include "base/checked.h"
 
@@ -24,7 +24,8 @@ struct Offsets {
   std::uint64_t clients, prefixes, slots, records, bytes;
 };
 
-Offsets offsets_for(std::uint32_t index_slots, std::uint32_t grant_slots, std::uint32_t granules) noexcept {
+Offsets offsets_for(std::uint32_t index_slots, std::uint32_t grant_slots,
+                    std::uint32_t granules) noexcept {
   Offsets o{};
   o.clients = kPageBytes;
   o.prefixes = o.clients + align_up(kClientsMax * sizeof(ClientEntry), kPageBytes);
@@ -71,24 +72,29 @@ ControlView ControlView::create(std::span<std::byte> mapping, const ControlShape
 
 Result<ControlView> ControlView::validate(std::span<std::byte> mapping) {
   if (mapping.size() < kPageBytes) {
-    return fail(Code::kCorrupt, fmt::format("control segment has {} bytes; its header alone takes {}",
-                                            mapping.size(), kPageBytes),
+    return fail(Code::kCorrupt,
+                fmt::format("control segment has {} bytes; its header alone takes {}",
+                            mapping.size(), kPageBytes),
                 Drop::kSegment);
   }
   auto& h = *reinterpret_cast<ControlHeader*>(mapping.data());
   if (h.magic.load(std::memory_order_acquire) != kControlMagic) {
-    return fail(Code::kCorrupt, "control segment was never completed, or is not Sluice's: magic differs",
+    return fail(Code::kCorrupt,
+                "control segment was never completed, or is not Sluice's: magic differs",
                 Drop::kSegment);
   }
   if (h.version != kControlVersion || h.header_bytes != sizeof(ControlHeader)) {
-    return fail(Code::kVersion,
-                fmt::format("control segment has version {}, this program reads version {}; stop every process of "
-                            "the arena and remove its folder",
-                            h.version, kControlVersion),
-                Drop::kSegment);
+    return fail(
+        Code::kVersion,
+        fmt::format(
+            "control segment has version {}, this program reads version {}; stop every process of "
+            "the arena and remove its folder",
+            h.version, kControlVersion),
+        Drop::kSegment);
   }
   const auto corrupt = [](std::string_view what) {
-    return fail(Code::kCorrupt, fmt::format("control segment: {} out of range", what), Drop::kSegment);
+    return fail(Code::kCorrupt, fmt::format("control segment: {} out of range", what),
+                Drop::kSegment);
   };
   if (h.objects_max == 0 || h.objects_max > kObjectsMax) return corrupt("objects_max");
   if (h.segment_count == 0 || h.segment_count > kSegmentsMax) return corrupt("segment count");
@@ -97,14 +103,16 @@ Result<ControlView> ControlView::validate(std::span<std::byte> mapping) {
     return corrupt("index size");
   }
   const Offsets o = offsets_for(h.index_slots, h.grant_slots, h.record_granules);
-  if (h.clients_offset != o.clients || h.prefixes_offset != o.prefixes || h.slots_offset != o.slots ||
-      h.records_offset != o.records || h.control_bytes != o.bytes || mapping.size() != o.bytes) {
+  if (h.clients_offset != o.clients || h.prefixes_offset != o.prefixes ||
+      h.slots_offset != o.slots || h.records_offset != o.records || h.control_bytes != o.bytes ||
+      mapping.size() != o.bytes) {
     return corrupt("offsets");
   }
   std::uint64_t total = 0;
   for (std::uint32_t i = 0; i < h.segment_count; ++i) {
     const auto sum = checked_add(total, h.segment_bytes[i]);
-    if (!sum || h.segment_bytes[i] == 0 || h.segment_bytes[i] % kPageBytes != 0) return corrupt("segment size");
+    if (!sum || h.segment_bytes[i] == 0 || h.segment_bytes[i] % kPageBytes != 0)
+      return corrupt("segment size");
     total = *sum;
   }
   if (total != h.arena_bytes) return corrupt("arena size");
@@ -123,7 +131,8 @@ Result<ControlView> ControlView::validate(std::span<std::byte> mapping) {
 
 Record* ControlView::record(RecordInfo info) const noexcept {
   if (info.granules == 0 || !fits(info.granule, info.granules, record_granules_)) return nullptr;
-  return reinterpret_cast<Record*>(base_ + records_ + static_cast<std::uint64_t>(info.granule) * kGranuleBytes);
+  return reinterpret_cast<Record*>(base_ + records_ +
+                                   static_cast<std::uint64_t>(info.granule) * kGranuleBytes);
 }
 
 std::string_view ControlView::id_of(const Record& record, RecordInfo info) const noexcept {

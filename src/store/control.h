@@ -1,6 +1,7 @@
 // control.h: typed access to a mapped control segment.
 //
-// Invariant: a ControlView is only made from a mapping that passed validate(): every offset below lies inside it.
+// Invariant: a ControlView is only made from a mapping that passed validate(): every offset below
+//            lies inside it.
 // Threads:   a value; see control_layout.h for who may write.
 #pragma once
 
@@ -28,7 +29,8 @@ class ControlView {
   // Bytes that a control segment of this shape takes.
   static std::uint64_t bytes_for(const ControlShape& shape) noexcept;
   // Writes the header into a zeroed mapping of bytes_for(shape) bytes; the magic goes in last.
-  static ControlView create(std::span<std::byte> mapping, const ControlShape& shape, std::uint64_t boot) noexcept;
+  static ControlView create(std::span<std::byte> mapping, const ControlShape& shape,
+                            std::uint64_t boot) noexcept;
   // Refuses another version, a torn creation and sizes that do not fit: kVersion or kCorrupt.
   static Result<ControlView> validate(std::span<std::byte> mapping);
 
@@ -52,7 +54,8 @@ class ControlView {
     return static_cast<std::uint32_t>((static_cast<unsigned __int128>(hash.low) * range) >> 64);
   }
 
-  // The record at a slot's record_info, or nullptr when the numbers cannot be right (a hint that changed meanwhile).
+  // The record at a slot's record_info, or nullptr when the numbers cannot be right (a hint that
+  // changed meanwhile).
   Record* record(RecordInfo info) const noexcept;
   std::string_view id_of(const Record& record, RecordInfo info) const noexcept;
 

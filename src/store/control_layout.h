@@ -1,9 +1,11 @@
-// control_layout.h: the control segment: one file that the daemon writes and every client maps read-only.
+// control_layout.h: the control segment: one file that the daemon writes and every client maps
+// read-only.
 //
 //   header | segment table | client table | key prefixes | index slots | grant slots | record heap
 //
-// Invariant: sizes and offsets are fixed when the file is created and validated whenever it is opened; nothing in it is
-//            a pointer. It outlives the daemon: a new one goes on from what stands here.
+// Invariant: sizes and offsets are fixed when the file is created and validated whenever it is
+//            opened; nothing in it is a pointer. It outlives the daemon: a new one goes on from
+//            what stands here.
 // Threads:   the daemon's store loop writes; any thread of any process reads.
 #pragma once
 
@@ -22,15 +24,15 @@
 namespace sluice::store {
 
 inline constexpr std::uint64_t kControlMagic = 0x4C52544E4F435331;  // "1SCONTRL"
-inline constexpr std::uint32_t kGrantSlots = 8192;                  // keyless reservations of all clients
+inline constexpr std::uint32_t kGrantSlots = 8192;  // keyless reservations of all clients
 inline constexpr std::size_t kGranuleBytes = 64;
-
 
 // Counters that the daemon raises; readers see each one whole.
 struct ControlCounters {
   std::atomic<std::uint64_t> arena_bytes, used_bytes, reserved_bytes, objects, clients;
   std::atomic<std::uint64_t> published, duplicates, divergent_duplicates, conflicts;
-  std::atomic<std::uint64_t> evictions, removals, expired, abandoned, out_of_space, reclaimed_of_dead, refused;
+  std::atomic<std::uint64_t> evictions, removals, expired, abandoned, out_of_space,
+      reclaimed_of_dead, refused;
   std::atomic<std::uint64_t> record_bytes;
   struct Kind {
     std::atomic<std::uint64_t> objects, object_bytes, puts, duplicates, evictions, removals;
@@ -42,12 +44,12 @@ struct ControlHeader {
   std::atomic<std::uint64_t> magic;  // stored last at creation
   std::uint32_t version;
   std::uint32_t header_bytes;
-  std::uint64_t boot;                // identity of this arena's contents
+  std::uint64_t boot;  // identity of this arena's contents
   std::uint64_t control_bytes;
   std::uint64_t arena_bytes;
   std::uint32_t segment_count;
   std::uint32_t objects_max;
-  std::uint32_t index_slots;         // kProbeMax more than the range of home()
+  std::uint32_t index_slots;  // kProbeMax more than the range of home()
   std::uint32_t grant_slots;
   std::uint32_t record_granules;
   std::uint32_t reserved;
@@ -75,18 +77,20 @@ enum class ClientState : std::uint32_t { kFree = 0, kAttached = 1 };
 struct alignas(64) ClientEntry {
   std::atomic<std::uint32_t> state;
   std::uint32_t reserved;
-  std::atomic<std::uint64_t> serial;      // never repeated in this arena
+  std::atomic<std::uint64_t> serial;  // never repeated in this arena
   std::atomic<std::int64_t> pid;
-  std::atomic<std::uint64_t> start_time;  // of the process, clock ticks since boot: tells a recycled pid apart
+  std::atomic<std::uint64_t>
+      start_time;  // of the process, clock ticks since boot: tells a recycled pid apart
   std::atomic<std::uint64_t> reserved_bytes;
-  std::atomic<std::uint64_t> leases;      // as of the daemon's last look
+  std::atomic<std::uint64_t> leases;  // as of the daemon's last look
 };
 static_assert(sizeof(ClientEntry) == 64);
 
-// Follows the slot of an object: written by the daemon before publish (the key already at reserve), read under a lease.
+// Follows the slot of an object: written by the daemon before publish (the key already at reserve),
+// read under a lease.
 struct Record {
-  std::uint32_t prefix;           // number in the prefix table
-  std::uint16_t id_bytes;         // of the escaped id that follows this struct
+  std::uint32_t prefix;    // number in the prefix table
+  std::uint16_t id_bytes;  // of the escaped id that follows this struct
   std::uint8_t kind;
   std::uint8_t flags;             // kHasChecksums
   std::uint64_t object_bytes;     // the bundle
@@ -101,7 +105,8 @@ static_assert(sizeof(Record) == 56 && std::is_trivially_copyable_v<Record>);
 inline constexpr std::uint8_t kHasChecksums = 1;
 
 constexpr std::uint32_t record_granules_for(std::size_t id_bytes) noexcept {
-  return static_cast<std::uint32_t>((sizeof(Record) + id_bytes + kGranuleBytes - 1) / kGranuleBytes);
+  return static_cast<std::uint32_t>((sizeof(Record) + id_bytes + kGranuleBytes - 1) /
+                                    kGranuleBytes);
 }
 
 }  // namespace sluice::store

@@ -1,4 +1,5 @@
-// A control segment is used only when all of its numbers fit together, and what it holds can never lead outside of it.
+// A control segment is used only when all of its numbers fit together, and what it holds can never
+// lead outside of it.
 #include "store/control.h"
 
 #include <cstring>
@@ -63,7 +64,8 @@ TEST(Control, ATornCreationAnotherVersionAndACutFileAreRefusedEachWithItsReason)
   EXPECT_THAT(other.error().message, testing::HasSubstr(std::to_string(kControlVersion + 1)));
 }
 
-// The fixed part of the header: magic to the last offset, and the sizes of the segments that there are.
+// The fixed part of the header: magic to the last offset, and the sizes of the segments that there
+// are.
 TEST(Control, NoSingleBitOfTheFixedHeaderMayFlip) {
   const Memory memory;
   const auto flip_all = [&](std::size_t from, std::size_t bytes, std::string_view what) {
@@ -89,8 +91,8 @@ TEST(Control, NoSingleBitOfTheFixedHeaderMayFlip) {
   EXPECT_TRUE(ControlView::validate(memory.span()));
 }
 
-// Whatever the slots and records of an adopted segment say, a daemon starts on it, never gives one page to two owners,
-// and a reader stays inside.
+// Whatever the slots and records of an adopted segment say, a daemon starts on it, never gives one
+// page to two owners, and a reader stays inside.
 TEST(Control, ADaemonOutlivesAnyGarbageInTheSlotsAndRecords) {
   const unsigned seed = test_seed();
   std::mt19937_64 random(seed);

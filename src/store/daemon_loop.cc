@@ -1,18 +1,18 @@
 #include "store/daemon_loop.h"
 
-#include <errno.h>
-#include <fmt/format.h>
-#include <sys/epoll.h>
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 #include <utility>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/kill_point.h"
 #include "store/process.h"
@@ -32,7 +32,8 @@ constexpr std::uint64_t kTouchStepBytes = 32u << 20;
 constexpr std::uint64_t kSerialMax = (std::uint64_t{1} << 24) - 1;
 
 constexpr std::string_view kNoDescriptors =
-    "the daemon has no descriptor left for another client: raise its limit of open files (ulimit -n)";
+    "the daemon has no descriptor left for another client: raise its limit of open files (ulimit "
+    "-n)";
 // Sockets and deaths are looked at this often, however many requests there are.
 constexpr std::uint64_t kLookNs = kNsPerMs;
 
@@ -49,10 +50,11 @@ void raise_eventfd(int fd) noexcept {
 }  // namespace
 
 Result<std::unique_ptr<DaemonLoop>> DaemonLoop::open(DaemonOptions options) {
-  if (!(options.low_watermark > 0 && options.low_watermark <= options.high_watermark && options.high_watermark <= 1)) {
+  if (!(options.low_watermark > 0 && options.low_watermark <= options.high_watermark &&
+        options.high_watermark <= 1)) {
     return fail(Code::kInvalidArgument,
-                fmt::format("watermarks low {} and high {}: must be 0 < low <= high <= 1", options.low_watermark,
-                            options.high_watermark));
+                fmt::format("watermarks low {} and high {}: must be 0 < low <= high <= 1",
+                            options.low_watermark, options.high_watermark));
   }
   auto files = ArenaFiles::open(options);
   if (!files) return std::unexpected(files.error());
@@ -68,11 +70,13 @@ DaemonLoop::~DaemonLoop() = default;
 
 Status DaemonLoop::start() {
   ControlHeader& header = control_.header();
-  if (options_.reserved_bytes_per_client == 0) options_.reserved_bytes_per_client = std::max(header.arena_bytes / 2, kPageBytes);
+  if (options_.reserved_bytes_per_client == 0)
+    options_.reserved_bytes_per_client = std::max(header.arena_bytes / 2, kPageBytes);
   if (files_.adopted() && header.arena_bytes != options_.arena_bytes / kPageBytes * kPageBytes) {
-    log(LogLevel::kWarning, fmt::format("arena {} exists with {} bytes and is taken over as it is; to change its size, "
-                                        "stop its users and remove the folder",
-                                        files_.directory(), header.arena_bytes));
+    log(LogLevel::kWarning,
+        fmt::format("arena {} exists with {} bytes and is taken over as it is; to change its size, "
+                    "stop its users and remove the folder",
+                    files_.directory(), header.arena_bytes));
   }
   store_ = std::make_unique<ObjectStore>(
       control_, StoreOptions{.reserved_bytes_per_client = options_.reserved_bytes_per_client,
@@ -92,8 +96,9 @@ Status DaemonLoop::start() {
   auto listener = listen_at(socket_path(files_.directory()), options_.directory_mode & 0666);
   if (!listener) return std::unexpected(listener.error());
   listener_ = std::move(*listener);
-  for (const auto& [fd, what] : {std::pair(listener_.get(), Tag::kListener), std::pair(doorbell_.get(), Tag::kDoorbell),
-                                 std::pair(control_event_.get(), Tag::kControl)}) {
+  for (const auto& [fd, what] :
+       {std::pair(listener_.get(), Tag::kListener), std::pair(doorbell_.get(), Tag::kDoorbell),
+        std::pair(control_event_.get(), Tag::kControl)}) {
     if (auto watched = watch(fd, tag(what)); !watched) return watched;
   }
   header.daemon_pid.store(::getpid(), std::memory_order_relaxed);
@@ -103,8 +108,8 @@ Status DaemonLoop::start() {
     toucher_ = std::jthread([this](const std::stop_token& stop) { touch_arena(stop); });
   }
   log(LogLevel::kInfo, fmt::format("{} arena {}: {} bytes in {} segments, room for {} objects",
-                                   files_.adopted() ? "took over" : "created", files_.directory(), header.arena_bytes,
-                                   header.segment_count, header.objects_max));
+                                   files_.adopted() ? "took over" : "created", files_.directory(),
+                                   header.arena_bytes, header.segment_count, header.objects_max));
   return {};
 }
 
@@ -114,7 +119,9 @@ Status DaemonLoop::adopt_clients() {
   const PageLayout layout = page_layout(control_.index_slots());
   for (std::uint32_t id = 0; id < kClientsMax; ++id) {
     const ClientEntry& entry = control_.client(id);
-    if (entry.state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(ClientState::kAttached)) continue;
+    if (entry.state.load(std::memory_order_acquire) !=
+        static_cast<std::uint32_t>(ClientState::kAttached))
+      continue;
     const auto pid = static_cast<pid_t>(entry.pid.load(std::memory_order_relaxed));
     const std::uint64_t start_time = entry.start_time.load(std::memory_order_relaxed);
     auto [life, pidfd] = watch_process(pid, start_time);
@@ -123,23 +130,30 @@ Status DaemonLoop::adopt_clients() {
       continue;
     }
     if (life == Life::kUnknown) {
-      return fail(Code::kIo, fmt::format("cannot learn whether client {} (pid {}) lives: {}; raise the limit of open files "
-                                         "(ulimit -n), or stop that process",
-                                         id, pid, std::strerror(errno)));
+      return fail(
+          Code::kIo,
+          fmt::format(
+              "cannot learn whether client {} (pid {}) lives: {}; raise the limit of open files "
+              "(ulimit -n), or stop that process",
+              id, pid, std::strerror(errno)));
     }
     const std::string path = page_path(files_.directory(), id);
     auto fd = arena::open_segment(path, layout.bytes, arena::Access::kReadWrite);
-    auto page = fd ? arena::map_segment(fd->get(), layout.bytes, {.access = arena::Access::kReadWrite})
-                   : Result<arena::Mapping>(std::unexpected(fd.error()));
+    auto page =
+        fd ? arena::map_segment(fd->get(), layout.bytes, {.access = arena::Access::kReadWrite})
+           : Result<arena::Mapping>(std::unexpected(fd.error()));
     if (!page) {
-      return fail(Code::kCorrupt,
-                  fmt::format("the page of living client {} (pid {}) cannot be read: {}; stop that process first", id,
-                              pid, page.error().message),
-                  Drop::kSegment);
+      return fail(
+          Code::kCorrupt,
+          fmt::format(
+              "the page of living client {} (pid {}) cannot be read: {}; stop that process first",
+              id, pid, page.error().message),
+          Drop::kSegment);
     }
     if (auto watched = watch(pidfd.get(), tag(Tag::kDeath, id)); !watched) return watched;
     store_->add_client(id, PageView(page->data(), control_.index_slots()));
-    clients_.emplace(id, Connected{.socket = {}, .pidfd = std::move(pidfd), .page = std::move(*page)});
+    clients_.emplace(id,
+                     Connected{.socket = {}, .pidfd = std::move(pidfd), .page = std::move(*page)});
   }
   for (const std::uint32_t id : dead) {
     store_->client_gone(id);
@@ -191,28 +205,42 @@ void DaemonLoop::sleep(Instant t) {
   auto& needed = control_.header().doorbell_needed;
   needed.store(1, std::memory_order_seq_cst);
   // Whoever submitted before it could see the 1 is seen here.
-  const bool missed = std::ranges::any_of(clients_, [&](const auto& entry) { return store_->has_request(entry.first); });
+  const bool missed = std::ranges::any_of(
+      clients_, [&](const auto& entry) { return store_->has_request(entry.first); });
   const Instant next = std::min(store_->next_tick(t), t + kHeartbeatNs);
   const std::uint64_t wait_ns = missed || next <= t ? 0 : next - t;
   std::array<epoll_event, 64> events{};
   const timespec timeout = to_timespec(wait_ns);
-  const int n = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), &timeout, nullptr);
+  const int n = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               &timeout, nullptr);
   needed.store(0, std::memory_order_relaxed);
   for (int i = 0; i < n; ++i) {
     const auto what = static_cast<Tag>(events[static_cast<std::size_t>(i)].data.u64 >> 32);
     const auto number = static_cast<std::uint32_t>(events[static_cast<std::size_t>(i)].data.u64);
     switch (what) {
-      case Tag::kListener: accept_all(); break;
-      case Tag::kDoorbell: drain_eventfd(doorbell_.get()); break;
-      case Tag::kControl: drain_eventfd(control_event_.get()); break;
-      case Tag::kGreeting: greet(static_cast<int>(number)); break;
-      case Tag::kDeath: gone(number, "died"); break;
+      case Tag::kListener:
+        accept_all();
+        break;
+      case Tag::kDoorbell:
+        drain_eventfd(doorbell_.get());
+        break;
+      case Tag::kControl:
+        drain_eventfd(control_event_.get());
+        break;
+      case Tag::kGreeting:
+        greet(static_cast<int>(number));
+        break;
+      case Tag::kDeath:
+        gone(number, "died");
+        break;
       case Tag::kSocket:
-        // A reason to look, no more: the pidfd decides. Only a client that never mapped its page has surely given up.
+        // A reason to look, no more: the pidfd decides. Only a client that never mapped its page
+        // has surely given up.
         if (const auto c = clients_.find(number); c != clients_.end()) {
           const PageView page(c->second.page.data(), control_.index_slots());
           c->second.socket.reset();
-          if (page.header().joined.load(std::memory_order_seq_cst) == 0) gone(number, "gave up while it attached");
+          if (page.header().joined.load(std::memory_order_seq_cst) == 0)
+            gone(number, "gave up while it attached");
         }
         break;
     }
@@ -227,21 +255,26 @@ void DaemonLoop::accept_all() {
       if ((errno != EMFILE && errno != ENFILE) || !spare_ || !refuse_without_descriptors()) return;
       continue;
     }
-    if (greetings_.size() >= kClientsMax) continue;  // closed at once; the client sees the connection end
+    if (greetings_.size() >= kClientsMax)
+      continue;  // closed at once; the client sees the connection end
     const int fd = socket.get();
     if (!watch(fd, tag(Tag::kGreeting, static_cast<std::uint32_t>(fd)))) continue;
     greetings_.emplace(fd, Greeting{.socket = std::move(socket), .deadline = now() + kGreetingNs});
   }
 }
 
-// With the descriptor that is kept for this: a connection that stays in the queue would wake the loop for ever.
+// With the descriptor that is kept for this: a connection that stays in the queue would wake the
+// loop for ever.
 bool DaemonLoop::refuse_without_descriptors() {
   spare_.reset();
   bool refused = false;
-  if (const UniqueFd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
-    [[maybe_unused]] const auto request = receive_frame(socket.get(), sizeof(AttachRequest), now() + kNsPerMs);
+  if (const UniqueFd socket{
+          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
+    [[maybe_unused]] const auto request =
+        receive_frame(socket.get(), sizeof(AttachRequest), now() + kNsPerMs);
     const AttachReply reply = refuse(Code::kLimit, kNoDescriptors);
-    [[maybe_unused]] const auto sent = send_frame(socket.get(), std::as_bytes(std::span(&reply, 1)));
+    [[maybe_unused]] const auto sent =
+        send_frame(socket.get(), std::as_bytes(std::span(&reply, 1)));
     log(LogLevel::kError, kNoDescriptors);
     refused = true;
   }
@@ -268,7 +301,8 @@ void DaemonLoop::greet(int fd) {
   }
   const auto bytes = std::as_bytes(std::span(&reply, 1));
   if (reply.code != 0) {
-    log(LogLevel::kWarning, fmt::format("refused to attach pid {}: {}", peer->pid, reply.message.data()));
+    log(LogLevel::kWarning,
+        fmt::format("refused to attach pid {}: {}", peer->pid, reply.message.data()));
     [[maybe_unused]] const auto sent = send_frame(socket.get(), bytes);
     return;
   }
@@ -280,19 +314,23 @@ void DaemonLoop::greet(int fd) {
   client.socket.reset();
   if (page && send_frame(socket.get(), bytes, fds)) {
     epoll_event event{.events = EPOLLRDHUP, .data = {.u64 = tag(Tag::kSocket, id)}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &event) == 0) client.socket = std::move(socket);
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &event) == 0)
+      client.socket = std::move(socket);
     return;
   }
   if (!page) {
     reply = refuse(Code::kLimit, kNoDescriptors);
-    [[maybe_unused]] const auto sent = send_frame(socket.get(), std::as_bytes(std::span(&reply, 1)));
+    [[maybe_unused]] const auto sent =
+        send_frame(socket.get(), std::as_bytes(std::span(&reply, 1)));
   }
   const PageView mapped(client.page.data(), control_.index_slots());
-  if (mapped.header().joined.load(std::memory_order_seq_cst) == 0) gone(id, "could not be answered");
+  if (mapped.header().joined.load(std::memory_order_seq_cst) == 0)
+    gone(id, "could not be answered");
 }
 
 AttachReply DaemonLoop::attach(const AttachRequest& request, const Peer& peer, std::uint32_t* id) {
-  AttachReply reply = request.client == kNoClient ? attach_new(request, peer, id) : attach_again(request, peer, id);
+  AttachReply reply =
+      request.client == kNoClient ? attach_new(request, peer, id) : attach_again(request, peer, id);
   if (reply.code != 0) return reply;
   const ControlHeader& header = control_.header();
   reply.client = *id;
@@ -303,24 +341,29 @@ AttachReply DaemonLoop::attach(const AttachRequest& request, const Peer& peer, s
   return reply;
 }
 
-AttachReply DaemonLoop::attach_new(const AttachRequest& request, const Peer& peer, std::uint32_t* id) {
-  if (drain_until_.load(std::memory_order_relaxed) != 0) return refuse(Code::kUnavailable, "the daemon is stopping");
+AttachReply DaemonLoop::attach_new(const AttachRequest& request, const Peer& peer,
+                                   std::uint32_t* id) {
+  if (drain_until_.load(std::memory_order_relaxed) != 0)
+    return refuse(Code::kUnavailable, "the daemon is stopping");
   std::uint32_t free_id = 0;
   while (free_id < kClientsMax && control_.client(free_id).state.load(std::memory_order_relaxed) !=
                                       static_cast<std::uint32_t>(ClientState::kFree)) {
     ++free_id;
   }
   if (free_id == kClientsMax) {
-    return refuse(Code::kLimit, fmt::format("{} processes are attached, which is the limit", kClientsMax));
+    return refuse(Code::kLimit,
+                  fmt::format("{} processes are attached, which is the limit", kClientsMax));
   }
   ControlHeader& header = control_.header();
   const std::uint64_t serial = header.next_client_serial.fetch_add(1, std::memory_order_relaxed);
-  if (serial > kSerialMax) return refuse(Code::kLimit, "this arena has served its last client: remove it and start anew");
+  if (serial > kSerialMax)
+    return refuse(Code::kLimit, "this arena has served its last client: remove it and start anew");
   UniqueFd pidfd = open_pidfd(peer.pid);
   const std::uint64_t start_time = pidfd ? start_time_of(peer.pid) : 0;
   if (!pidfd || start_time == 0) {
     if (errno == EMFILE || errno == ENFILE) return refuse(Code::kLimit, kNoDescriptors);
-    return refuse(Code::kPermission, fmt::format("process {} cannot be watched (another pid namespace?)", peer.pid));
+    return refuse(Code::kPermission,
+                  fmt::format("process {} cannot be watched (another pid namespace?)", peer.pid));
   }
 
   const std::string path = page_path(files_.directory(), free_id);
@@ -353,14 +396,16 @@ AttachReply DaemonLoop::attach_new(const AttachRequest& request, const Peer& pee
     ::unlink(path.c_str());
     return refuse(watched.error().code, watched.error().message);
   }
-  clients_.insert_or_assign(free_id,
-                            Connected{.socket = {}, .pidfd = std::move(pidfd), .page = std::move(*page)});
+  clients_.insert_or_assign(
+      free_id, Connected{.socket = {}, .pidfd = std::move(pidfd), .page = std::move(*page)});
   *id = free_id;
-  log(LogLevel::kInfo, fmt::format("client {} attached: pid {} {}", free_id, peer.pid, label_text(request.label)));
+  log(LogLevel::kInfo,
+      fmt::format("client {} attached: pid {} {}", free_id, peer.pid, label_text(request.label)));
   return {};
 }
 
-AttachReply DaemonLoop::attach_again(const AttachRequest& request, const Peer& peer, std::uint32_t* id) {
+AttachReply DaemonLoop::attach_again(const AttachRequest& request, const Peer& peer,
+                                     std::uint32_t* id) {
   const auto known = clients_.find(request.client);
   const bool same_arena = request.boot == control_.header().boot;
   if (!same_arena || known == clients_.end() || request.client >= kClientsMax) {
@@ -389,7 +434,8 @@ void DaemonLoop::drop_silent_greetings(Instant t) {
   std::erase_if(greetings_, [t](const auto& entry) { return t >= entry.second.deadline; });
 }
 
-// The first write of a page costs several times a later one: done here once, so that no put pays for it.
+// The first write of a page costs several times a later one: done here once, so that no put pays
+// for it.
 void DaemonLoop::touch_arena(const std::stop_token& stop) {
   const ControlHeader& header = control_.header();
   for (std::uint32_t i = 0; i < header.segment_count; ++i) {
@@ -398,7 +444,8 @@ void DaemonLoop::touch_arena(const std::stop_token& stop) {
                                       {.access = arena::Access::kReadWrite,
                                        .huge_pages = options_.huge_pages == HugePages::kTry});
     if (!mapping) {
-      log(LogLevel::kWarning, fmt::format("cannot touch segment {}: {}", i, mapping.error().message));
+      log(LogLevel::kWarning,
+          fmt::format("cannot touch segment {}: {}", i, mapping.error().message));
       touched_bytes_.fetch_add(bytes, std::memory_order_relaxed);
       continue;
     }
@@ -426,7 +473,9 @@ DaemonHealth DaemonLoop::health() const noexcept {
   h.loop_heartbeat_ns = heartbeat_.load(std::memory_order_relaxed);
   h.draining = drain_until_.load(std::memory_order_relaxed) != 0;
   const auto total = static_cast<double>(control_.header().arena_bytes);
-  h.touched_share = options_.touch ? static_cast<double>(touched_bytes_.load(std::memory_order_relaxed)) / total : 1.0;
+  h.touched_share =
+      options_.touch ? static_cast<double>(touched_bytes_.load(std::memory_order_relaxed)) / total
+                     : 1.0;
   h.ready = !h.draining && !stop_.load(std::memory_order_relaxed) && h.touched_share >= 1.0;
   return h;
 }
@@ -452,10 +501,20 @@ Result<std::unique_ptr<Daemon>> Daemon::open(DaemonOptions options) {
   return std::unique_ptr<Daemon>(new Daemon(std::move(*loop)));
 }
 
-void Daemon::run() { loop_->run(); }
-void Daemon::drain(Instant deadline) noexcept { loop_->drain(deadline); }
-void Daemon::stop() noexcept { loop_->stop(); }
-DaemonHealth Daemon::health() const noexcept { return loop_->health(); }
-bool Daemon::adopted() const noexcept { return loop_->adopted(); }
+void Daemon::run() {
+  loop_->run();
+}
+void Daemon::drain(Instant deadline) noexcept {
+  loop_->drain(deadline);
+}
+void Daemon::stop() noexcept {
+  loop_->stop();
+}
+DaemonHealth Daemon::health() const noexcept {
+  return loop_->health();
+}
+bool Daemon::adopted() const noexcept {
+  return loop_->adopted();
+}
 
 }  // namespace sluice::store

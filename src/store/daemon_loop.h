@@ -1,8 +1,11 @@
-// daemon_loop.h: descriptors and time around an ObjectStore: attach socket, doorbell, deaths, deadlines.
+// daemon_loop.h: descriptors and time around an ObjectStore: attach socket, doorbell, deaths,
+// deadlines.
 //
-// Invariant: a client's page stays mapped until ObjectStore::client_gone() returned. A client is gone when its pidfd says
-//            so, or when its page says detached; a closed socket proves nothing.
-// Threads:   run() on one thread. The background touch runs on its own thread and shares nothing but the data segments.
+// Invariant: a client's page stays mapped until ObjectStore::client_gone() returned. A client is
+//            gone when its pidfd says so, or when its page says detached; a closed socket proves
+//            nothing.
+// Threads:   run() on one thread. The background touch runs on its own thread and shares nothing
+//            but the data segments.
 // Failure:   a failing client costs that client its connection, never the loop.
 // Limits:    kClientsMax clients; connections that send no request are closed after two seconds.
 #pragma once

@@ -1,8 +1,8 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <sluice/client.h>
 
@@ -16,7 +16,8 @@ namespace sluice {
 namespace {
 
 Error bad_chunk(std::size_t index) {
-  return {Code::kCorrupt, Drop::kObject, fmt::format("chunk {} of 256 KiB does not match its checksum", index)};
+  return {Code::kCorrupt, Drop::kObject,
+          fmt::format("chunk {} of 256 KiB does not match its checksum", index)};
 }
 
 }  // namespace
@@ -38,7 +39,9 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   return *this;
 }
 
-Lease::~Lease() { release(); }
+Lease::~Lease() {
+  release();
+}
 
 void Lease::release() noexcept {
   if (attachment_ == nullptr) return;
@@ -70,7 +73,8 @@ Result<Attributes> Lease::attributes() const {
   if (bytes().empty()) return fail(Code::kDetached, "this lease has ended");
   const auto meta = attachment_->meta_of(descriptor_);
   if (!meta) return std::unexpected(meta.error());
-  return tensor::decode_attributes(meta->first(attachment_->record_of(descriptor_).attribute_bytes));
+  return tensor::decode_attributes(
+      meta->first(attachment_->record_of(descriptor_).attribute_bytes));
 }
 
 bool Lease::has_checksums() const noexcept {
@@ -108,8 +112,9 @@ Status Lease::read(std::uint64_t offset, std::span<std::byte> to) const {
   const auto object = bytes();
   if (object.empty()) return fail(Code::kDetached, "this lease has ended");
   if (!fits(offset, to.size(), object.size())) {
-    return fail(Code::kInvalidArgument, fmt::format("range of {} bytes at {} does not lie in the object's {} bytes",
-                                                    to.size(), offset, object.size()));
+    return fail(Code::kInvalidArgument,
+                fmt::format("range of {} bytes at {} does not lie in the object's {} bytes",
+                            to.size(), offset, object.size()));
   }
   if (to.empty()) return {};
   std::ranges::copy(object.subspan(offset, to.size()), to.begin());
@@ -117,7 +122,8 @@ Status Lease::read(std::uint64_t offset, std::span<std::byte> to) const {
   const auto meta = attachment_->meta_of(descriptor_);
   if (!meta) return std::unexpected(meta.error());
   const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
-  for (std::size_t chunk = offset / kChunkBytes; chunk <= (offset + to.size() - 1) / kChunkBytes; ++chunk) {
+  for (std::size_t chunk = offset / kChunkBytes; chunk <= (offset + to.size() - 1) / kChunkBytes;
+       ++chunk) {
     const std::size_t at = chunk * kChunkBytes;
     if (hash64(object.subspan(at, std::min(kChunkBytes, object.size() - at))) != expected[chunk]) {
       attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
@@ -131,8 +137,9 @@ Status Lease::copy_to(std::span<std::byte> to) const {
   const auto object = bytes();
   if (object.empty()) return fail(Code::kDetached, "this lease has ended");
   if (to.size() != object.size()) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("the object has {} bytes, room for {} was given", object.size(), to.size()));
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format("the object has {} bytes, room for {} was given", object.size(), to.size()));
   }
   if (verified() || !has_checksums()) {
     copy_bytes(to, object);

@@ -1,6 +1,7 @@
 // lease_slots.h: which lease words of this process's page are in use. Private to the process.
 //
-// Invariant: an index is given to one holder at a time. Low indexes first, so that the daemon has few words to scan.
+// Invariant: an index is given to one holder at a time. Low indexes first, so that the daemon has
+//            few words to scan.
 // Threads:   any; one atomic operation per claim when the first word has room.
 // Limits:    kLeasesPerClient leases; then claim() answers nothing.
 #pragma once
@@ -22,7 +23,8 @@ class LeaseSlots {
       std::uint64_t used = words_[w].load(std::memory_order_relaxed);
       while (used != UINT64_MAX) {
         const int bit = std::countr_one(used);
-        if (words_[w].compare_exchange_weak(used, used | std::uint64_t{1} << bit, std::memory_order_acquire)) {
+        if (words_[w].compare_exchange_weak(used, used | std::uint64_t{1} << bit,
+                                            std::memory_order_acquire)) {
           return w * 64 + static_cast<std::uint32_t>(bit);
         }
       }

@@ -16,8 +16,8 @@ std::span<const std::uint64_t> segments_of(const ControlView& control) noexcept 
   return std::span(h.segment_bytes).first(h.segment_count);
 }
 
-// Waiting grants and retired slots under lease are looked at again after this time: nobody tells the daemon that a
-// lease ended.
+// Waiting grants and retired slots under lease are looked at again after this time: nobody tells
+// the daemon that a lease ended.
 constexpr std::uint64_t kRetryNs = 5 * kNsPerMs;
 constexpr std::uint64_t kRescanNs = 100 * kNsPerMs;
 
@@ -32,8 +32,8 @@ ObjectStore::ObjectStore(ControlView control, StoreOptions options)
       order_(control.all_slots()),
       clients_(kClientsMax),
       leased_(control.all_slots(), 0) {
-  control_.header().high_watermark_percent.store(static_cast<std::uint32_t>(options_.high_watermark * 100),
-                                                 std::memory_order_relaxed);
+  control_.header().high_watermark_percent.store(
+      static_cast<std::uint32_t>(options_.high_watermark * 100), std::memory_order_relaxed);
   rebuild();
 }
 
@@ -44,8 +44,8 @@ void ObjectStore::add_client(std::uint32_t id, PageView page) {
   Client& client = clients_[id];
   client.page = page;
   client.serial = control_.client(id).serial.load(std::memory_order_relaxed);
-  // Go on behind the last request that was answered. Requests are served in order, so the answered ones of this ring
-  // and the waiting ones of an earlier daemon are told apart by their completion.
+  // Go on behind the last request that was answered. Requests are served in order, so the answered
+  // ones of this ring and the waiting ones of an earlier daemon are told apart by their completion.
   std::uint64_t first_open = UINT64_MAX;
   std::uint64_t last = 0;
   for (std::uint32_t i = 0; i < kRingEntries; ++i) {
@@ -84,16 +84,24 @@ bool ObjectStore::serve(std::uint32_t id, Instant now) {
   return served != 0;
 }
 
-std::optional<ObjectStore::Reply> ObjectStore::handle(std::uint32_t id, const Request& request, Instant now) {
+std::optional<ObjectStore::Reply> ObjectStore::handle(std::uint32_t id, const Request& request,
+                                                      Instant now) {
   switch (request.op) {
     case Op::kGrant:
-    case Op::kReserve: return reserve(id, request, now);
-    case Op::kPublish: return publish(id, request, now);
-    case Op::kAbandon: return abandon(id, request);
-    case Op::kRemove: return remove(request);
-    case Op::kInvalidate: return invalidate(request);
-    case Op::kPin: return pin(request);
-    case Op::kNone: break;
+    case Op::kReserve:
+      return reserve(id, request, now);
+    case Op::kPublish:
+      return publish(id, request, now);
+    case Op::kAbandon:
+      return abandon(id, request);
+    case Op::kRemove:
+      return remove(request);
+    case Op::kInvalidate:
+      return invalidate(request);
+    case Op::kPin:
+      return pin(request);
+    case Op::kNone:
+      break;
   }
   return Reply{.answer = Answer::kMalformed};
 }
@@ -127,7 +135,8 @@ ObjectStore::Reply ObjectStore::pin(const Request& request) {
 }
 
 void ObjectStore::tick(Instant now) {
-  published_before_.clear();  // every request that an earlier daemon left open has been served by now
+  published_before_
+      .clear();  // every request that an earlier daemon left open has been served by now
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const std::uint32_t slot = deadlines_.begin()->second;
     deadlines_.erase(deadlines_.begin());
@@ -150,12 +159,14 @@ void ObjectStore::tick(Instant now) {
     const auto total = static_cast<double>(extents_.total_bytes());
     const auto used = static_cast<double>(extents_.used_bytes());
     if (used > options_.high_watermark * total) {
-      evict(static_cast<std::uint64_t>(used - options_.low_watermark * total), Evictable::kUnpinned, now);
+      evict(static_cast<std::uint64_t>(used - options_.low_watermark * total), Evictable::kUnpinned,
+            now);
       next_eviction_ = now + kRescanNs;
     }
   }
   counters().used_bytes.store(extents_.used_bytes(), std::memory_order_relaxed);
-  counters().record_bytes.store(records_.used_granules() * kGranuleBytes, std::memory_order_relaxed);
+  counters().record_bytes.store(records_.used_granules() * kGranuleBytes,
+                                std::memory_order_relaxed);
 }
 
 Instant ObjectStore::next_tick(Instant now) const noexcept {
@@ -193,7 +204,8 @@ arena::Extent ObjectStore::extent_of(std::uint32_t slot) const noexcept {
 }
 
 ControlCounters::Kind* ObjectStore::kind_counters(std::uint32_t slot) noexcept {
-  const RecordInfo info = unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed));
+  const RecordInfo info =
+      unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed));
   const Record* record = control_.record(info);
   return record != nullptr && record->kind < kKindsMax ? &counters().kinds[record->kind] : nullptr;
 }

@@ -1,12 +1,15 @@
-// object_store.h: what the daemon knows and does: reservations, objects, eviction, clients. No descriptor, thread or clock.
+// object_store.h: what the daemon knows and does: reservations, objects, eviction, clients. No
+// descriptor, thread or clock.
 //
-// Invariant: everything another process relies on stands in the control segment, in an order in which a crash between
-//            any two stores leaves a state that this class goes on from (R10). Free lists, the eviction order and the
-//            map of reservations are private and rebuilt from the slots by the constructor.
-//            An extent is free when no slot names it; a slot that clients may read becomes free only after two clean
-//            scans of all client pages in a row.
+// Invariant: everything another process relies on stands in the control segment, in an order in
+//            which a crash between any two stores leaves a state that this class goes on from
+//            (R10). Free lists, the eviction order and the map of reservations are private and
+//            rebuilt from the slots by the constructor. An extent is free when no slot names it; a
+//            slot that clients may read becomes free only after two clean scans of all client pages
+//            in a row.
 // Threads:   the store loop only.
-// Failure:   whatever a client page contains, at most that client's own requests are answered `malformed`.
+// Failure:   whatever a client page contains, at most that client's own requests are answered
+//            `malformed`.
 // Limits:    base/limits.h: requests served per turn, waiters, reservations and bytes per client.
 #pragma once
 
@@ -52,29 +55,36 @@ class ObjectStore {
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
 
-  // The page stays mapped until client_gone() returned. At restart: every page that exists, before anything is served.
+  // The page stays mapped until client_gone() returned. At restart: every page that exists, before
+  // anything is served.
   void add_client(std::uint32_t id, PageView page);
   // The kernel says it is dead, or its page says detached: it neither reads nor writes any more.
   void client_gone(std::uint32_t id);
-  bool has_client(std::uint32_t id) const noexcept { return id < clients_.size() && clients_[id].page; }
+  bool has_client(std::uint32_t id) const noexcept {
+    return id < clients_.size() && clients_[id].page;
+  }
 
   bool has_request(std::uint32_t id) const noexcept {
     const Client& client = clients_[id];
-    return client.page && client.page.submission(client.next_number).number.load(std::memory_order_seq_cst) ==
-                              client.next_number;
+    return client.page &&
+           client.page.submission(client.next_number).number.load(std::memory_order_seq_cst) ==
+               client.next_number;
   }
 
-  // Answers what the client has submitted, at most one ring full. Returns whether there was anything.
+  // Answers what the client has submitted, at most one ring full. Returns whether there was
+  // anything.
   bool serve(std::uint32_t id, Instant now);
   // Expiries, waiting grants, retired slots, watermarks.
   void tick(Instant now);
-  // Wakes everybody whose answer changed since the last call. Call after serve() and tick(), before sleeping.
+  // Wakes everybody whose answer changed since the last call. Call after serve() and tick(), before
+  // sleeping.
   void flush();
   // When tick() has to be called at the latest.
   Instant next_tick(Instant now) const noexcept;
 
   void set_draining(bool draining) noexcept;
-  // Keyed ones. Extents granted ahead may lie unused in a client for as long as it lives; a drain does not wait for them.
+  // Keyed ones. Extents granted ahead may lie unused in a client for as long as it lives; a drain
+  // does not wait for them.
   std::uint64_t open_reservations() const noexcept { return deadlines_.size(); }
 
  private:
@@ -102,12 +112,14 @@ class ObjectStore {
   enum class Evictable : std::uint8_t { kUnpinned, kSoftPinned };
 
   // --- object_store.cc: requests ---
-  std::optional<Reply> handle(std::uint32_t id, const Request& request, Instant now);  // nothing: it waits
+  std::optional<Reply> handle(std::uint32_t id, const Request& request,
+                              Instant now);  // nothing: it waits
   void reply(std::uint32_t id, std::uint64_t number, const Reply& reply);
   Reply pin(const Request& request);
 
   // --- object_store_write.cc: reservations ---
-  std::optional<Reply> reserve(std::uint32_t id, const Request& request, Instant now);  // keyed and keyless
+  std::optional<Reply> reserve(std::uint32_t id, const Request& request,
+                               Instant now);  // keyed and keyless
   Reply publish(std::uint32_t id, const Request& request, Instant now);
   Reply publish_keyed(std::uint32_t slot, const Request& request, Instant now);
   Reply publish_grant(std::uint32_t slot, const Request& request, Instant now);
@@ -117,13 +129,15 @@ class ObjectStore {
   bool make_record(std::uint32_t slot, const Request& request);
   void fill_record(std::uint32_t slot, const Request& request, Instant now);
   void count_published(std::uint32_t slot);
-  std::optional<std::uint32_t> find(std::string_view prefix, std::string_view id, SlotState state) const;
+  std::optional<std::uint32_t> find(std::string_view prefix, std::string_view id,
+                                    SlotState state) const;
   std::optional<std::uint32_t> free_index_slot(const Hash128& hash) const;
   void make_room_for_one(std::size_t id_bytes, Instant now);
   std::uint64_t reservation_number(std::uint32_t id, std::uint64_t request_number) const noexcept;
 
   // --- object_store_reclaim.cc: giving back ---
-  bool apply(std::uint32_t slot, SlotEvent event);  // stores the next state and carries out the effects
+  bool apply(std::uint32_t slot,
+             SlotEvent event);  // stores the next state and carries out the effects
   void release_slot(std::uint32_t slot, SlotState next);
   void forget_reservation(std::uint32_t slot);
   void sweep_tombstones(std::uint32_t from);
@@ -152,8 +166,10 @@ class ObjectStore {
   PrefixTable prefixes_;
   Sieve order_;
   std::vector<Client> clients_;
-  std::unordered_map<std::uint64_t, std::uint32_t> reservations_;  // number -> slot, reserved or expired
-  std::unordered_map<std::uint64_t, std::uint32_t> published_before_;  // the same for publishes of an earlier daemon
+  std::unordered_map<std::uint64_t, std::uint32_t>
+      reservations_;  // number -> slot, reserved or expired
+  std::unordered_map<std::uint64_t, std::uint32_t>
+      published_before_;  // the same for publishes of an earlier daemon
   std::set<std::pair<Instant, std::uint32_t>> deadlines_;
   std::vector<std::uint32_t> free_grants_;
   std::vector<Retired> retired_;

@@ -12,10 +12,13 @@ bool ObjectStore::apply(std::uint32_t slot, SlotEvent event) {
   Slot& s = control_.slot(slot);
   const SlotWord word = s.load(std::memory_order_relaxed);
   const Step step = advance({.state = word.state, .clean_passes = 0}, event);
-  if (step.has(effect::kCountPublished)) counters().published.fetch_add(1, std::memory_order_relaxed);
+  if (step.has(effect::kCountPublished))
+    counters().published.fetch_add(1, std::memory_order_relaxed);
   if (step.has(effect::kCountExpired)) counters().expired.fetch_add(1, std::memory_order_relaxed);
-  if (step.has(effect::kCountAbandoned)) counters().abandoned.fetch_add(1, std::memory_order_relaxed);
-  if (step.has(effect::kCountOfDead)) counters().reclaimed_of_dead.fetch_add(1, std::memory_order_relaxed);
+  if (step.has(effect::kCountAbandoned))
+    counters().abandoned.fetch_add(1, std::memory_order_relaxed);
+  if (step.has(effect::kCountOfDead))
+    counters().reclaimed_of_dead.fetch_add(1, std::memory_order_relaxed);
   if (step.has(effect::kWakeKeyWaiters) && slot < control_.index_slots()) changed(s.hash());
   if (step.next.state == word.state) return !step.refuse;
 
@@ -31,7 +34,8 @@ bool ObjectStore::apply(std::uint32_t slot, SlotEvent event) {
     return !step.refuse;
   }
   std::uint32_t generation = word.generation;
-  if (step.has(effect::kNewGeneration) && ++generation == 0) generation = 1;  // 0 is never a lease's generation
+  if (step.has(effect::kNewGeneration) && ++generation == 0)
+    generation = 1;  // 0 is never a lease's generation
   s.word.store(pack(SlotWord{step.next.state, generation}), std::memory_order_seq_cst);
   return !step.refuse;
 }
@@ -44,7 +48,8 @@ void ObjectStore::release_slot(std::uint32_t slot, SlotState next) {
   const std::uint32_t generation = s.load(std::memory_order_relaxed).generation;
   const bool keyed = slot < control_.index_slots();
   KILL_POINT("release.before_word");
-  s.word.store(pack(SlotWord{keyed ? next : SlotState::kEmpty, generation}), std::memory_order_seq_cst);
+  s.word.store(pack(SlotWord{keyed ? next : SlotState::kEmpty, generation}),
+               std::memory_order_seq_cst);
   KILL_POINT("release.after_word");
   if (const Record* record = keyed ? control_.record(info) : nullptr) {
     prefixes_.release(record->prefix);
@@ -69,10 +74,12 @@ void ObjectStore::forget_reservation(std::uint32_t slot) {
   client.reservations.erase(number);
   client.reserved_bytes -= std::min(client.reserved_bytes, bytes);
   counters().reserved_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  control_.client(info.owner).reserved_bytes.store(client.reserved_bytes, std::memory_order_relaxed);
+  control_.client(info.owner)
+      .reserved_bytes.store(client.reserved_bytes, std::memory_order_relaxed);
 }
 
-// A tombstone becomes empty only when the slot after it is empty: then no probe that went past it can miss anything.
+// A tombstone becomes empty only when the slot after it is empty: then no probe that went past it
+// can miss anything.
 void ObjectStore::sweep_tombstones(std::uint32_t from) {
   const std::uint32_t end = control_.index_slots();
   const auto empty = [&](std::uint32_t i) {
@@ -91,13 +98,15 @@ void ObjectStore::sweep_tombstones(std::uint32_t from) {
 
 void ObjectStore::retire(std::uint32_t slot, SlotEvent why) {
   if (auto* kind = kind_counters(slot)) {
-    const Record* record =
-        control_.record(unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed)));
+    const Record* record = control_.record(
+        unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed)));
     kind->objects.fetch_sub(1, std::memory_order_relaxed);
     kind->object_bytes.fetch_sub(record->object_bytes, std::memory_order_relaxed);
-    (why == SlotEvent::kEvict ? kind->evictions : kind->removals).fetch_add(1, std::memory_order_relaxed);
+    (why == SlotEvent::kEvict ? kind->evictions : kind->removals)
+        .fetch_add(1, std::memory_order_relaxed);
   }
-  (why == SlotEvent::kEvict ? counters().evictions : counters().removals).fetch_add(1, std::memory_order_relaxed);
+  (why == SlotEvent::kEvict ? counters().evictions : counters().removals)
+      .fetch_add(1, std::memory_order_relaxed);
   counters().objects.fetch_sub(1, std::memory_order_relaxed);
   order_.erase(slot);
   KILL_POINT("retire.before_word");
@@ -106,13 +115,15 @@ void ObjectStore::retire(std::uint32_t slot, SlotEvent why) {
   retired_.push_back({.slot = slot, .life = {.state = SlotState::kRetired, .clean_passes = 0}});
 }
 
-// One pass over all client pages: leased_[slot] == scan_ for every slot whose current generation is named by a lease.
+// One pass over all client pages: leased_[slot] == scan_ for every slot whose current generation is
+// named by a lease.
 void ObjectStore::mark_leased() {
   ++scan_;
   for (std::uint32_t id = 0; id < clients_.size(); ++id) {
     const PageView& page = clients_[id].page;
     if (!page) continue;
-    const std::uint32_t high = std::min(page.header().leases_high.load(std::memory_order_seq_cst), kLeasesPerClient);
+    const std::uint32_t high =
+        std::min(page.header().leases_high.load(std::memory_order_seq_cst), kLeasesPerClient);
     std::uint64_t leases = 0;
     for (std::uint32_t i = 0; i < high; ++i) {
       const std::uint64_t lease = page.lease(i).load(std::memory_order_seq_cst);
@@ -121,7 +132,9 @@ void ObjectStore::mark_leased() {
       const std::uint64_t slot = (lease >> 32) - 1;
       if (slot >= control_.all_slots()) continue;  // not written by a correct client; names nothing
       const auto generation = static_cast<std::uint32_t>(lease);
-      if (control_.slot(static_cast<std::uint32_t>(slot)).load(std::memory_order_relaxed).generation == generation) {
+      if (control_.slot(static_cast<std::uint32_t>(slot))
+              .load(std::memory_order_relaxed)
+              .generation == generation) {
         leased_[slot] = scan_;
       }
     }
@@ -129,12 +142,14 @@ void ObjectStore::mark_leased() {
   }
 }
 
-// Two clean passes in a row free a retired slot; a lease handed from one process to another can hide from one pass only.
+// Two clean passes in a row free a retired slot; a lease handed from one process to another can
+// hide from one pass only.
 void ObjectStore::scan_retired() {
   for (int pass = 0; pass < kCleanPassesToFree && !retired_.empty(); ++pass) {
     mark_leased();
     std::erase_if(retired_, [&](Retired& r) {
-      const Step step = advance(r.life, leased_[r.slot] == scan_ ? SlotEvent::kScanDirtyPass : SlotEvent::kScanCleanPass);
+      const Step step = advance(
+          r.life, leased_[r.slot] == scan_ ? SlotEvent::kScanDirtyPass : SlotEvent::kScanCleanPass);
       r.life = step.next;
       if (!is_free(step.next.state)) return false;
       KILL_POINT("scan.before_release");
@@ -158,7 +173,8 @@ bool ObjectStore::take_visited(std::uint32_t slot) noexcept {
   return visited;
 }
 
-// Retires objects of the given class that nobody leases until `bytes` are freed. Returns how many bytes were.
+// Retires objects of the given class that nobody leases until `bytes` are freed. Returns how many
+// bytes were.
 std::uint64_t ObjectStore::evict(std::uint64_t bytes, Evictable which, Instant now) {
   mark_leased();
   std::uint64_t chosen = 0;
@@ -170,8 +186,8 @@ std::uint64_t ObjectStore::evict(std::uint64_t bytes, Evictable which, Instant n
     return which == Evictable::kSoftPinned || pin <= now;
   };
   while (chosen < bytes) {
-    const auto victim =
-        order_.next_victim([&](std::uint32_t slot) { return take_visited(slot); }, evictable, order_.full_search());
+    const auto victim = order_.next_victim([&](std::uint32_t slot) { return take_visited(slot); },
+                                           evictable, order_.full_search());
     if (!victim) break;
     chosen += extent_of(*victim).bytes;
     retire(*victim, SlotEvent::kEvict);
@@ -210,10 +226,14 @@ ObjectStore::Reply ObjectStore::invalidate(const Request& request) {
   std::uint64_t count = 0;
   std::string text;
   for (std::uint32_t slot = 0; slot < control_.index_slots(); ++slot) {
-    if (control_.slot(slot).load(std::memory_order_relaxed).state != SlotState::kPublished) continue;
-    const RecordInfo info = unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed));
+    if (control_.slot(slot).load(std::memory_order_relaxed).state != SlotState::kPublished)
+      continue;
+    const RecordInfo info =
+        unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed));
     const Record* record = control_.record(info);
-    text.assign(prefix_text(control_.prefixes(), record->prefix)).append("@id:").append(control_.id_of(*record, info));
+    text.assign(prefix_text(control_.prefixes(), record->prefix))
+        .append("@id:")
+        .append(control_.id_of(*record, info));
     if (!text.starts_with(request.key)) continue;
     retire(slot, SlotEvent::kRemove);
     ++count;

@@ -1,4 +1,5 @@
-// The part of ObjectStore that rebuilds its private knowledge from the slots. A new arena is the case without any.
+// The part of ObjectStore that rebuilds its private knowledge from the slots. A new arena is the
+// case without any.
 #include <span>
 
 #include "base/check.h"
@@ -9,7 +10,8 @@ namespace sluice::store {
 void ObjectStore::rebuild() {
   ControlCounters& c = counters();
   c.arena_bytes.store(extents_.total_bytes(), std::memory_order_relaxed);
-  for (auto* gauge : {&c.objects, &c.reserved_bytes, &c.clients}) gauge->store(0, std::memory_order_relaxed);
+  for (auto* gauge : {&c.objects, &c.reserved_bytes, &c.clients})
+    gauge->store(0, std::memory_order_relaxed);
   for (auto& kind : c.kinds) {
     kind.objects.store(0, std::memory_order_relaxed);
     kind.object_bytes.store(0, std::memory_order_relaxed);
@@ -17,19 +19,23 @@ void ObjectStore::rebuild() {
   for (std::uint32_t id = 0; id < kClientsMax; ++id) {
     clients_[id].serial = control_.client(id).serial.load(std::memory_order_relaxed);
   }
-  // Index slots before grant slots: a grant whose publish was cut short is recognised by the object that it became.
+  // Index slots before grant slots: a grant whose publish was cut short is recognised by the object
+  // that it became.
   for (std::uint32_t slot = 0; slot < control_.all_slots(); ++slot) {
     if (is_free(control_.slot(slot).load(std::memory_order_relaxed).state) || !adopt_slot(slot)) {
       if (slot >= control_.index_slots()) free_grants_.push_back(slot);
     }
   }
   for (std::uint32_t id = 0; id < kClientsMax; ++id) {
-    control_.client(id).reserved_bytes.store(clients_[id].reserved_bytes, std::memory_order_relaxed);
+    control_.client(id).reserved_bytes.store(clients_[id].reserved_bytes,
+                                             std::memory_order_relaxed);
   }
-  // The last slot first: one pass then empties every tombstone that an interrupted sweep left behind.
+  // The last slot first: one pass then empties every tombstone that an interrupted sweep left
+  // behind.
   for (std::uint32_t slot = control_.index_slots(); slot-- > 0;) sweep_tombstones(slot);
   c.used_bytes.store(extents_.used_bytes(), std::memory_order_relaxed);
-  changed_bits_ = kAllKeys;  // an earlier daemon may have published and died before it woke those who wait
+  changed_bits_ =
+      kAllKeys;  // an earlier daemon may have published and died before it woke those who wait
 }
 
 // Takes over one slot that is not free. Returns false when it was emptied instead.
@@ -48,7 +54,8 @@ bool ObjectStore::adopt_slot(std::uint32_t slot) {
 
   const RecordInfo info = unpack_record_info(s.record_info.load(std::memory_order_relaxed));
   const Record* record = control_.record(info);
-  if (!extents_.reserve(extent_of(slot))) return empty_it();  // no correct daemon writes this; never two owners
+  if (!extents_.reserve(extent_of(slot)))
+    return empty_it();  // no correct daemon writes this; never two owners
   if (keyed) {
     const bool whole = record != nullptr && records_.reserve(info.granule, info.granules);
     if (!whole || !prefixes_.retain(record->prefix)) {

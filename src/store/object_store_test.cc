@@ -1,4 +1,5 @@
-// ObjectStore against a naive model: random operations of several clients, deaths, expiries, restarts and garbage.
+// ObjectStore against a naive model: random operations of several clients, deaths, expiries,
+// restarts and garbage.
 #include "store/object_store.h"
 
 #include <cstdlib>

@@ -14,14 +14,17 @@ constexpr std::uint64_t kSerialMax = (std::uint64_t{1} << 24) - 1;
 
 }  // namespace
 
-// Names the request that asked for it, so that a request served twice is recognised: {client serial : 24, request : 40}.
-std::uint64_t ObjectStore::reservation_number(std::uint32_t id, std::uint64_t request_number) const noexcept {
+// Names the request that asked for it, so that a request served twice is recognised: {client serial
+// : 24, request : 40}.
+std::uint64_t ObjectStore::reservation_number(std::uint32_t id,
+                                              std::uint64_t request_number) const noexcept {
   const std::uint64_t serial = clients_[id].serial;
   CHECK(serial != 0 && serial <= kSerialMax);
   return serial << kRequestBits | (request_number & ((std::uint64_t{1} << kRequestBits) - 1));
 }
 
-std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const Request& request, Instant now) {
+std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const Request& request,
+                                                       Instant now) {
   Client& client = clients_[id];
   const std::uint64_t number = reservation_number(id, request.number);
   if (const auto served = reservations_.find(number); served != reservations_.end()) {
@@ -31,19 +34,24 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
   if (draining_) return Reply{.answer = Answer::kDraining};
   if (keyed) {
     if (const auto there = find(request.prefix(), request.id(), SlotState::kPublished)) {
-      const RecordInfo info = unpack_record_info(control_.slot(*there).record_info.load(std::memory_order_relaxed));
+      const RecordInfo info =
+          unpack_record_info(control_.slot(*there).record_info.load(std::memory_order_relaxed));
       const bool same = control_.record(info)->spec_digest == request.spec_digest;
       (same ? counters().duplicates : counters().conflicts).fetch_add(1, std::memory_order_relaxed);
       return Reply{.answer = same ? Answer::kDuplicate : Answer::kConflict};
     }
-    if (find(request.prefix(), request.id(), SlotState::kReserved)) return Reply{.answer = Answer::kPending};
+    if (find(request.prefix(), request.id(), SlotState::kReserved))
+      return Reply{.answer = Answer::kPending};
   }
 
   const auto bytes = checked_align(request.extent_bytes, kPageBytes);
   const ControlHeader& header = control_.header();
-  const std::uint64_t largest = *std::ranges::max_element(std::span(header.segment_bytes).first(header.segment_count));
-  if (request.extent_bytes == 0 || !bytes || *bytes > largest) return Reply{.answer = Answer::kTooLarge};
-  if (client.reservations.size() >= kReservationsPerClient) return Reply{.answer = Answer::kTooMany};
+  const std::uint64_t largest =
+      *std::ranges::max_element(std::span(header.segment_bytes).first(header.segment_count));
+  if (request.extent_bytes == 0 || !bytes || *bytes > largest)
+    return Reply{.answer = Answer::kTooLarge};
+  if (client.reservations.size() >= kReservationsPerClient)
+    return Reply{.answer = Answer::kTooMany};
   const bool over_limit = *bytes > options_.reserved_bytes_per_client ||
                           client.reserved_bytes > options_.reserved_bytes_per_client - *bytes;
   if (over_limit) return Reply{.answer = Answer::kTooMany};
@@ -58,14 +66,16 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
   const auto extent = allocate(*bytes, now);
   if (!extent) {
     if (now >= request.deadline_ns) {
-      if ((request.flags & kAskedAhead) == 0) counters().out_of_space.fetch_add(1, std::memory_order_relaxed);
+      if ((request.flags & kAskedAhead) == 0)
+        counters().out_of_space.fetch_add(1, std::memory_order_relaxed);
       return Reply{.answer = Answer::kOutOfSpace};
     }
     if (waiters_.size() >= kWaitersMax) return Reply{.answer = Answer::kTooMany};
     waiters_.push_back({.client = id, .request = request});
     return std::nullopt;
   }
-  // Only now: making room for the extent may have emptied the slots before the one that was free until then, and a key
+  // Only now: making room for the extent may have emptied the slots before the one that was free
+  //           until then, and a key
   // behind an empty slot is never found.
   const std::optional<std::uint32_t> slot = keyed ? free_index_slot(hash) : free_grants_.back();
   if (!slot || (keyed && !make_record(*slot, request))) {
@@ -84,9 +94,10 @@ std::optional<ObjectStore::Reply> ObjectStore::reserve(std::uint32_t id, const R
   s.reservation.store(number, std::memory_order_relaxed);
   KILL_POINT("reserve.half_written");
   s.extent.store(arena::pack_extent(*extent), std::memory_order_relaxed);
-  s.extent_info.store(pack(ExtentInfo{.pages = static_cast<std::uint32_t>(extent->bytes / kPageBytes),
-                                      .owner = static_cast<std::uint16_t>(id)}),
-                      std::memory_order_relaxed);
+  s.extent_info.store(
+      pack(ExtentInfo{.pages = static_cast<std::uint32_t>(extent->bytes / kPageBytes),
+                      .owner = static_cast<std::uint16_t>(id)}),
+      std::memory_order_relaxed);
   s.deadline_or_pin.store(write_deadline, std::memory_order_relaxed);
   KILL_POINT("reserve.before_word");
   apply(*slot, SlotEvent::kReserve);
@@ -106,9 +117,11 @@ ObjectStore::Reply ObjectStore::publish(std::uint32_t id, const Request& request
   if (known == reservations_.end()) {
     // An earlier daemon published it and died before it answered.
     const auto before = published_before_.find(request.reservation);
-    return {.answer = before != published_before_.end() ? Answer::kOk : Answer::kUnknownReservation};
+    return {.answer =
+                before != published_before_.end() ? Answer::kOk : Answer::kUnknownReservation};
   }
-  if (!clients_[id].reservations.contains(request.reservation)) return {.answer = Answer::kUnknownReservation};
+  if (!clients_[id].reservations.contains(request.reservation))
+    return {.answer = Answer::kUnknownReservation};
   const std::uint32_t slot = known->second;
   const bool keyed = slot < control_.index_slots();
   if (!fits_extent(request, extent_of(slot).bytes) || keyed != request.key.empty()) {
@@ -118,14 +131,16 @@ ObjectStore::Reply ObjectStore::publish(std::uint32_t id, const Request& request
   return keyed ? publish_keyed(slot, request, now) : publish_grant(slot, request, now);
 }
 
-ObjectStore::Reply ObjectStore::publish_keyed(std::uint32_t slot, const Request& request, Instant now) {
+ObjectStore::Reply ObjectStore::publish_keyed(std::uint32_t slot, const Request& request,
+                                              Instant now) {
   Slot& s = control_.slot(slot);
   if (s.load().state == SlotState::kExpired) {
-    // Too late, or another writer published this key meanwhile. Its word that it stopped writing frees the extent.
+    // Too late, or another writer published this key meanwhile. Its word that it stopped writing
+    // frees the extent.
     const RecordInfo info = unpack_record_info(s.record_info.load(std::memory_order_relaxed));
     const Record* record = control_.record(info);
-    const auto winner = find(prefix_text(control_.prefixes(), record->prefix), control_.id_of(*record, info),
-                             SlotState::kPublished);
+    const auto winner = find(prefix_text(control_.prefixes(), record->prefix),
+                             control_.id_of(*record, info), SlotState::kPublished);
     if (winner) return lost_to(*winner, slot, request);
     apply(slot, SlotEvent::kPublish);
     return {.answer = Answer::kExpired};
@@ -136,7 +151,8 @@ ObjectStore::Reply ObjectStore::publish_keyed(std::uint32_t slot, const Request&
   const std::uint64_t need = align_up(request.object_bytes, 64) + request.meta_bytes;
   const arena::Extent kept = extents_.trim(extent, need);
   const ExtentInfo info = unpack_extent_info(s.extent_info.load(std::memory_order_relaxed));
-  s.extent_info.store(pack(ExtentInfo{.pages = static_cast<std::uint32_t>(kept.bytes / kPageBytes), .owner = info.owner}),
+  s.extent_info.store(pack(ExtentInfo{.pages = static_cast<std::uint32_t>(kept.bytes / kPageBytes),
+                                      .owner = info.owner}),
                       std::memory_order_relaxed);
   s.deadline_or_pin.store(request.pin, std::memory_order_relaxed);
   KILL_POINT("publish.before_word");
@@ -146,13 +162,16 @@ ObjectStore::Reply ObjectStore::publish_keyed(std::uint32_t slot, const Request&
   return {};
 }
 
-ObjectStore::Reply ObjectStore::publish_grant(std::uint32_t slot, const Request& request, Instant now) {
+ObjectStore::Reply ObjectStore::publish_grant(std::uint32_t slot, const Request& request,
+                                              Instant now) {
   if (const auto winner = find(request.prefix(), request.id(), SlotState::kPublished)) {
     return lost_to(*winner, slot, request);
   }
-  // First to publish wins: a keyed reservation of the same key by somebody else ends as a duplicate.
+  // First to publish wins: a keyed reservation of the same key by somebody else ends as a
+  // duplicate.
   if (const auto rival = find(request.prefix(), request.id(), SlotState::kReserved)) {
-    deadlines_.erase({control_.slot(*rival).deadline_or_pin.load(std::memory_order_relaxed), *rival});
+    deadlines_.erase(
+        {control_.slot(*rival).deadline_or_pin.load(std::memory_order_relaxed), *rival});
     apply(*rival, SlotEvent::kExpire);
     KILL_POINT("install.rival_expired");
   }
@@ -173,7 +192,8 @@ ObjectStore::Reply ObjectStore::publish_grant(std::uint32_t slot, const Request&
   s.hash_high.store(hash.high, std::memory_order_relaxed);
   s.reservation.store(request.reservation, std::memory_order_relaxed);
   s.extent.store(arena::pack_extent(kept), std::memory_order_relaxed);
-  const std::uint16_t owner = unpack_extent_info(grant.extent_info.load(std::memory_order_relaxed)).owner;
+  const std::uint16_t owner =
+      unpack_extent_info(grant.extent_info.load(std::memory_order_relaxed)).owner;
   s.extent_info.store(pack(ExtentInfo{.pages = pages, .owner = owner}), std::memory_order_relaxed);
   s.deadline_or_pin.store(request.pin, std::memory_order_relaxed);
   KILL_POINT("install.before_word");
@@ -186,14 +206,17 @@ ObjectStore::Reply ObjectStore::publish_grant(std::uint32_t slot, const Request&
 }
 
 // Rule R8: the first published object stays.
-ObjectStore::Reply ObjectStore::lost_to(std::uint32_t winner, std::uint32_t loser, const Request& request) {
-  const RecordInfo info = unpack_record_info(control_.slot(winner).record_info.load(std::memory_order_relaxed));
+ObjectStore::Reply ObjectStore::lost_to(std::uint32_t winner, std::uint32_t loser,
+                                        const Request& request) {
+  const RecordInfo info =
+      unpack_record_info(control_.slot(winner).record_info.load(std::memory_order_relaxed));
   const Record* record = control_.record(info);
   const bool same_spec = record->spec_digest == request.spec_digest;
   const bool both_digests = record->content_digest != 0 && request.content_digest != 0;
   const bool divergent = both_digests && record->content_digest != request.content_digest;
   apply(loser, SlotEvent::kPublishLost);
-  // Kinds that are bit-exact by nature conflict when their bytes differ; encoder outputs may differ in the last bit.
+  // Kinds that are bit-exact by nature conflict when their bytes differ; encoder outputs may differ
+  // in the last bit.
   const bool bit_exact = record->kind != 0;
   if (!same_spec || (divergent && bit_exact)) {
     counters().conflicts.fetch_add(1, std::memory_order_relaxed);
@@ -217,7 +240,8 @@ ObjectStore::Reply ObjectStore::abandon(std::uint32_t id, const Request& request
 bool ObjectStore::fits_extent(const Request& r, std::uint64_t extent_bytes) const noexcept {
   const auto object = checked_align(r.object_bytes, 64);
   if (r.object_bytes == 0 || !object || !fits(*object, r.meta_bytes, extent_bytes)) return false;
-  const std::uint64_t digests = (r.flags & kHasChecksums) != 0 ? chunk_count(r.object_bytes) * sizeof(std::uint64_t) : 0;
+  const std::uint64_t digests =
+      (r.flags & kHasChecksums) != 0 ? chunk_count(r.object_bytes) * sizeof(std::uint64_t) : 0;
   return r.meta_bytes == align_up(r.attribute_bytes, 8) + digests;
 }
 
@@ -250,7 +274,8 @@ bool ObjectStore::make_record(std::uint32_t slot, const Request& request) {
 }
 
 void ObjectStore::fill_record(std::uint32_t slot, const Request& r, Instant now) {
-  Record* record = control_.record(unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed)));
+  Record* record = control_.record(
+      unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed)));
   record->flags = r.flags;
   record->object_bytes = r.object_bytes;
   record->attribute_bytes = r.attribute_bytes;
@@ -266,15 +291,16 @@ void ObjectStore::count_published(std::uint32_t slot) {
   order_.insert(slot);
   counters().objects.fetch_add(1, std::memory_order_relaxed);
   if (auto* kind = kind_counters(slot)) {
-    const Record* record =
-        control_.record(unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed)));
+    const Record* record = control_.record(
+        unpack_record_info(control_.slot(slot).record_info.load(std::memory_order_relaxed)));
     kind->objects.fetch_add(1, std::memory_order_relaxed);
     kind->object_bytes.fetch_add(record->object_bytes, std::memory_order_relaxed);
     kind->puts.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-std::optional<std::uint32_t> ObjectStore::find(std::string_view prefix, std::string_view id, SlotState state) const {
+std::optional<std::uint32_t> ObjectStore::find(std::string_view prefix, std::string_view id,
+                                               SlotState state) const {
   std::string text;
   text.reserve(prefix.size() + id.size() + 4);
   text.append(prefix).append("@id:").append(id);
@@ -287,13 +313,15 @@ std::optional<std::uint32_t> ObjectStore::find(std::string_view prefix, std::str
   return found;
 }
 
-// Objects are evicted for want of an index entry or of room for their ids as they are for want of bytes.
+// Objects are evicted for want of an index entry or of room for their ids as they are for want of
+// bytes.
 void ObjectStore::make_room_for_one(std::size_t id_bytes, Instant now) {
   const auto full = [&] {
     return counters().objects.load(std::memory_order_relaxed) >= control_.header().objects_max ||
            records_.total_granules() - records_.used_granules() < 4 * record_granules_for(id_bytes);
   };
-  while (full() && (evict(1, Evictable::kUnpinned, now) != 0 || evict(1, Evictable::kSoftPinned, now) != 0)) {
+  while (full() &&
+         (evict(1, Evictable::kUnpinned, now) != 0 || evict(1, Evictable::kSoftPinned, now) != 0)) {
   }
 }
 

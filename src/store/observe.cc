@@ -1,11 +1,12 @@
-// What a client can see of the arena without asking anybody: objects, counters, other clients and what they posted.
+// What a client can see of the arena without asking anybody: objects, counters, other clients and
+// what they posted.
+#include <algorithm>
+#include <cstring>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
 
 #include <sluice/client.h>
 
@@ -56,7 +57,8 @@ std::vector<ObjectInfo> Client::list(std::string_view prefix, std::size_t limit)
     const auto info = store::unpack_record_info(slot.record_info.load(std::memory_order_relaxed));
     const store::Record& record = a->record_of(lease->descriptor());
     ObjectInfo object;
-    object.key = fmt::format("{}@id:{}", store::prefix_text(control.prefixes(), record.prefix), control.id_of(record, info));
+    object.key = fmt::format("{}@id:{}", store::prefix_text(control.prefixes(), record.prefix),
+                             control.id_of(record, info));
     if (!std::string_view(object.key).starts_with(prefix)) continue;
     object.object_bytes = record.object_bytes;
     const auto extent = store::unpack_extent_info(slot.extent_info.load(std::memory_order_relaxed));
@@ -88,7 +90,8 @@ ArenaStats Client::stats() const {
   s.objects = load(c.objects);
   s.objects_max = h.objects_max;
   s.clients = load(c.clients);
-  for (std::uint32_t id = 0; id < kClientsMax; ++id) s.leases += load(a->control().client(id).leases);
+  for (std::uint32_t id = 0; id < kClientsMax; ++id)
+    s.leases += load(a->control().client(id).leases);
   s.published_total = load(c.published);
   s.duplicates_total = load(c.duplicates);
   s.divergent_duplicates_total = load(c.divergent_duplicates);
@@ -120,15 +123,19 @@ std::vector<ClientInfo> Client::clients() const {
   const store::PageLayout layout = store::page_layout(a->control().index_slots());
   for (std::uint32_t id = 0; id < kClientsMax; ++id) {
     const store::ClientEntry& entry = a->control().client(id);
-    if (entry.state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(store::ClientState::kAttached)) continue;
+    if (entry.state.load(std::memory_order_acquire) !=
+        static_cast<std::uint32_t>(store::ClientState::kAttached))
+      continue;
     ClientInfo info;
     info.id = id;
     info.pid = entry.pid.load(std::memory_order_relaxed);
     info.alive = store::is_alive(static_cast<pid_t>(info.pid), load(entry.start_time));
     info.reserved_bytes = load(entry.reserved_bytes);
-    auto fd = arena::open_segment(store::page_path(a->directory(), id), layout.bytes, arena::Access::kReadOnly);
-    auto mapping = fd ? arena::map_segment(fd->get(), layout.bytes, {.access = arena::Access::kReadOnly})
-                      : Result<arena::Mapping>(std::unexpected(fd.error()));
+    auto fd = arena::open_segment(store::page_path(a->directory(), id), layout.bytes,
+                                  arena::Access::kReadOnly);
+    auto mapping =
+        fd ? arena::map_segment(fd->get(), layout.bytes, {.access = arena::Access::kReadOnly})
+           : Result<arena::Mapping>(std::unexpected(fd.error()));
     if (mapping) {
       const store::PageView page(mapping->data(), a->control().index_slots());
       const store::PageHeader& h = page.header();
@@ -140,8 +147,10 @@ std::vector<ClientInfo> Client::clients() const {
       info.puts = load(h.counters.puts);
       info.put_bytes = load(h.counters.put_bytes);
       info.corrupt = load(h.counters.corrupt);
-      const std::uint32_t high = std::min(h.leases_high.load(std::memory_order_relaxed), kLeasesPerClient);
-      for (std::uint32_t i = 0; i < high; ++i) info.leases += page.lease(i).load(std::memory_order_relaxed) != 0;
+      const std::uint32_t high =
+          std::min(h.leases_high.load(std::memory_order_relaxed), kLeasesPerClient);
+      for (std::uint32_t i = 0; i < high; ++i)
+        info.leases += page.lease(i).load(std::memory_order_relaxed) != 0;
       info.board = read_board(page);
     }
     out.push_back(std::move(info));
@@ -151,7 +160,8 @@ std::vector<ClientInfo> Client::clients() const {
 
 Status Client::post(std::string_view text) {
   if (text.size() > kBoardBytesMax) {
-    return fail(Code::kLimit, fmt::format("post of {} bytes: at most {} are possible", text.size(), kBoardBytesMax));
+    return fail(Code::kLimit, fmt::format("post of {} bytes: at most {} are possible", text.size(),
+                                          kBoardBytesMax));
   }
   const auto a = session_->current();
   if (a == nullptr) return std::unexpected(store::detached_error());

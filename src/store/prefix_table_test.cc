@@ -159,8 +159,8 @@ TEST(PrefixTable, CountsLikeAMapUnderRandomOperations) {
   }
 }
 
-// A reader without a lease looks while the entry changes from one text to another of its length: the
-// answer is a hint, but what was in neither text is never seen.
+// A reader without a lease looks while the entry changes from one text to another of its length:
+// the answer is a hint, but what was in neither text is never seen.
 TEST(PrefixTable, ReadersMayLookWhileAnEntryIsRewritten) {
   std::vector<PrefixEntry> entries(1);
   PrefixTable table(entries);

@@ -1,7 +1,7 @@
 // probe.h: finding a key in the index without lock, message or retry.
 //
-// Invariant: at most kProbeMax slots are looked at, each once. A slot that changes while it is looked at counts as
-//            another key. Answers without a lease are hints.
+// Invariant: at most kProbeMax slots are looked at, each once. A slot that changes while it is
+//            looked at counts as another key. Answers without a lease are hints.
 // Threads:   any thread of any process.
 #pragma once
 
@@ -22,8 +22,8 @@ struct Found {
   SlotWord word;
 };
 
-// Calls visit(slot number, word) for each slot in a state other than free whose hash equals `hash`, until it answers
-// true. Returns whether it did.
+// Calls visit(slot number, word) for each slot in a state other than free whose hash equals `hash`,
+// until it answers true. Returns whether it did.
 template <class Visit>
 bool probe(const ControlView& control, const Hash128& hash, Visit&& visit) noexcept {
   const std::uint32_t home = control.home(hash);
@@ -44,14 +44,16 @@ inline Presence look_up(const ControlView& control, const Hash128& hash) noexcep
   Presence answer = Presence::kAbsent;
   probe(control, hash, [&](std::uint32_t, SlotWord word) {
     if (word.state == SlotState::kPublished) answer = Presence::kPresent;
-    if (word.state == SlotState::kReserved && answer == Presence::kAbsent) answer = Presence::kPending;
+    if (word.state == SlotState::kReserved && answer == Presence::kAbsent)
+      answer = Presence::kPending;
     return answer == Presence::kPresent;
   });
   return answer;
 }
 
 // Full comparison of a record's key. Only under a lease, or in the daemon.
-inline bool same_key(const ControlView& control, const Slot& slot, std::string_view prefix, std::string_view id) noexcept {
+inline bool same_key(const ControlView& control, const Slot& slot, std::string_view prefix,
+                     std::string_view id) noexcept {
   const RecordInfo info = unpack_record_info(slot.record_info.load(std::memory_order_relaxed));
   const Record* record = control.record(info);
   return record != nullptr && control.id_of(*record, info) == id &&

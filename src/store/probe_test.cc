@@ -1,4 +1,5 @@
-// A look-up touches at most kProbeMax slots, each once, and takes a slot that changes for another key.
+// A look-up touches at most kProbeMax slots, each once, and takes a slot that changes for another
+// key.
 #include "store/probe.h"
 
 #include <cstring>

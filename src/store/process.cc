@@ -1,16 +1,16 @@
 #include "store/process.h"
 
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <array>
-#include <charconv>
-#include <string>
-#include <string_view>
 
 namespace sluice::store {
 namespace {
@@ -28,7 +28,8 @@ Stat read_stat(pid_t pid) noexcept {
   std::array<char, 1024> text{};
   const ssize_t n = ::read(fd.get(), text.data(), text.size());
   if (n <= 0) return {};
-  // The second field is a name in brackets that may hold anything; the start time is the 20th after it.
+  // The second field is a name in brackets that may hold anything; the start time is the 20th after
+  // it.
   std::string_view rest(text.data(), static_cast<std::size_t>(n));
   const std::size_t bracket = rest.rfind(')');
   if (bracket == std::string_view::npos) return {};
@@ -52,7 +53,9 @@ std::uint64_t start_time_of(pid_t pid) noexcept {
   return stat.zombie ? 0 : stat.start_time;
 }
 
-UniqueFd open_pidfd(pid_t pid) noexcept { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+UniqueFd open_pidfd(pid_t pid) noexcept {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
 
 Watched watch_process(pid_t pid, std::uint64_t start_time) noexcept {
   Watched watched{.life = Life::kEnded, .pidfd = open_pidfd(pid)};
@@ -60,7 +63,8 @@ Watched watch_process(pid_t pid, std::uint64_t start_time) noexcept {
     if (errno != ESRCH) watched.life = Life::kUnknown;
     return watched;
   }
-  // Read while the descriptor holds the number: it is not given to another process meanwhile unless this one has ended.
+  // Read while the descriptor holds the number: it is not given to another process meanwhile unless
+  // this one has ended.
   const std::uint64_t found = read_stat(pid).start_time;
   pollfd ended{.fd = watched.pidfd.get(), .events = POLLIN, .revents = 0};
   const int ready = ::poll(&ended, 1, 0);

@@ -9,7 +9,8 @@
 
 namespace sluice::store {
 
-// Clock ticks since boot at which the process started; 0 when it does not exist. Tells a recycled pid apart.
+// Clock ticks since boot at which the process started; 0 when it does not exist. Tells a recycled
+// pid apart.
 std::uint64_t start_time_of(pid_t pid) noexcept;
 
 // A descriptor that becomes readable when the process ends. Empty when it has ended.

@@ -10,8 +10,8 @@ namespace {
 constexpr std::string_view kIdMark = "@id:";
 
 bool key_character(char c) noexcept {
-  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-         c == '.' || c == '~' || c == '%' || c == ':' || c == '@';
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.' || c == '~' || c == '%' || c == ':' || c == '@';
 }
 
 bool whole_key(const Request& r) noexcept {
@@ -37,7 +37,8 @@ std::optional<Request> read_request(const Submission& s, std::uint64_t number) {
   const std::uint32_t kind = read_once(s.kind);
   const std::uint32_t flags = read_once(s.flags);
   const std::size_t key_bytes = read_once(s.key_bytes);
-  if (!known_op(op) || kind >= kKindsMax || flags > 0xFF || key_bytes > kKeyBytesMax) return std::nullopt;
+  if (!known_op(op) || kind >= kKindsMax || flags > 0xFF || key_bytes > kKeyBytesMax)
+    return std::nullopt;
   r.number = number;
   r.op = static_cast<Op>(op);
   r.kind = static_cast<std::uint8_t>(kind);
@@ -71,7 +72,8 @@ std::optional<Request> read_request(const Submission& s, std::uint64_t number) {
       break;
     case Op::kGrant:
     case Op::kAbandon:
-    case Op::kNone: break;
+    case Op::kNone:
+      break;
   }
   return r;
 }

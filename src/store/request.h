@@ -1,7 +1,8 @@
 // request.h: one submission, copied out of a client page and checked.
 //
-// Invariant: a Request never refers to shared memory, and its key, when it has one, has the outer form of a key text:
-//            allowed characters, within its limit, "@id:" where the client says the id begins.
+// Invariant: a Request never refers to shared memory, and its key, when it has one, has the outer
+//            form of a key text: allowed characters, within its limit, "@id:" where the client says
+//            the id begins.
 // Threads:   a value.
 // Failure:   read_request() answers nothing for a submission that no correct client writes.
 #pragma once

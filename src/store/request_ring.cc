@@ -11,10 +11,13 @@ namespace {
 
 // How long a sleeper trusts that the daemon lives before it looks.
 constexpr std::uint64_t kLookAfterNs = 50 * kNsPerMs;
-// The daemon answers at the deadline that stands in the request; that answer says more than a time-out would.
+// The daemon answers at the deadline that stands in the request; that answer says more than a
+// time-out would.
 constexpr std::uint64_t kGraceNs = 25 * kNsPerMs;
 
-constexpr std::size_t index_of(std::uint64_t number) noexcept { return number % kRingEntries; }
+constexpr std::size_t index_of(std::uint64_t number) noexcept {
+  return number % kRingEntries;
+}
 
 }  // namespace
 
@@ -39,7 +42,8 @@ Answered RequestRing::take(std::uint64_t number) {
   return a;
 }
 
-Result<std::uint64_t> RequestRing::submit(Instant deadline, const std::function<void(Submission&)>& fill) {
+Result<std::uint64_t> RequestRing::submit(Instant deadline,
+                                          const std::function<void(Submission&)>& fill) {
   std::unique_lock lock(mutex_);
   for (;;) {
     const std::uint64_t number = last_number_ + 1;
@@ -62,7 +66,8 @@ Result<std::uint64_t> RequestRing::submit(Instant deadline, const std::function<
     const std::uint32_t seen = header.answers.load(std::memory_order_seq_cst);
     lock.unlock();
     const Instant t = now();
-    if (t >= deadline) return fail(Code::kTimedOut, "64 requests of this process wait for the daemon already");
+    if (t >= deadline)
+      return fail(Code::kTimedOut, "64 requests of this process wait for the daemon already");
     header.sleepers.fetch_add(1, std::memory_order_seq_cst);
     futex_wait(header.answers, seen, std::min(deadline, t + kLookAfterNs));
     header.sleepers.fetch_sub(1, std::memory_order_seq_cst);
@@ -70,7 +75,8 @@ Result<std::uint64_t> RequestRing::submit(Instant deadline, const std::function<
   }
 }
 
-Result<Answered> RequestRing::wait(std::uint64_t number, Instant deadline, const std::function<Status()>& check) {
+Result<Answered> RequestRing::wait(std::uint64_t number, Instant deadline,
+                                   const std::function<Status()>& check) {
   auto& header = page_.header();
   Instant look_at = now() + kLookAfterNs;
   const Instant give_up = deadline > kFarFuture - kGraceNs ? kFarFuture : deadline + kGraceNs;

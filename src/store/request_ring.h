@@ -1,7 +1,9 @@
-// request_ring.h: the client's side of its page's rings: submit, wait for the answer, remember what was not waited for.
+// request_ring.h: the client's side of its page's rings: submit, wait for the answer, remember what
+// was not waited for.
 //
-// Invariant: an index of the ring is used again only after its answer was read. An answer that nobody waits for any more
-//            is not lost: unclaimed() hands it out, so that a grant that came too late is given back.
+// Invariant: an index of the ring is used again only after its answer was read. An answer that
+//            nobody waits for any more is not lost: unclaimed() hands it out, so that a grant that
+//            came too late is given back.
 // Threads:   any; the mutex is held while an entry is written, never while waiting.
 // Failure:   kTimedOut at the deadline; kUnavailable when `daemon_lost` says so.
 // Limits:    kRingEntries requests in flight; further ones wait for a place until their deadline.
@@ -37,10 +39,13 @@ class RequestRing {
  public:
   explicit RequestRing(PageView page);
 
-  // Writes one entry; `fill` sets every field but the number and the deadline. Returns the request's number.
+  // Writes one entry; `fill` sets every field but the number and the deadline. Returns the
+  // request's number.
   Result<std::uint64_t> submit(Instant deadline, const std::function<void(Submission&)>& fill);
-  // Sleeps until the answer is there. Called about every 50 ms while waiting, `check` may end the wait with an error.
-  Result<Answered> wait(std::uint64_t number, Instant deadline, const std::function<Status()>& check);
+  // Sleeps until the answer is there. Called about every 50 ms while waiting, `check` may end the
+  // wait with an error.
+  Result<Answered> wait(std::uint64_t number, Instant deadline,
+                        const std::function<Status()>& check);
   // Leaves the answer to unclaimed().
   void leave(std::uint64_t number);
   // Answers that came for requests that were left. Does not wait.

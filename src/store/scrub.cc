@@ -4,8 +4,9 @@
 
 namespace sluice::store {
 
-ScrubResult scrub(Client& client, const std::stop_token& stop,
-                  const std::function<void(std::string_view key, std::string_view reason)>& damaged) {
+ScrubResult scrub(
+    Client& client, const std::stop_token& stop,
+    const std::function<void(std::string_view key, std::string_view reason)>& damaged) {
   ScrubResult result;
   for (const ObjectInfo& object : client.list("")) {
     if (stop.stop_requested()) break;

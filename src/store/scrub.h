@@ -1,7 +1,10 @@
-// scrub.h: checks the bytes of every object that an earlier daemon left, and removes what is damaged.
+// scrub.h: checks the bytes of every object that an earlier daemon left, and removes what is
+// damaged.
 //
-// An ordinary client of the arena: it reads under leases and asks for removals, so the store loop never waits for it.
-// Threads: one of its own, ended by the stop token. Failure: an object that goes away meanwhile is skipped; without a
+// An ordinary client of the arena: it reads under leases and asks for removals, so the store loop
+// never waits for it.
+// Threads: one of its own, ended by the stop token. Failure: an object that goes away meanwhile is
+//          skipped; without a
 // daemon it ends early. Limits: pauses between objects, at most about half of one core.
 #pragma once
 
@@ -20,7 +23,8 @@ struct ScrubResult {
 };
 
 // `damaged` is told the key and the reason of each removed object.
-ScrubResult scrub(Client& client, const std::stop_token& stop,
-                  const std::function<void(std::string_view key, std::string_view reason)>& damaged);
+ScrubResult scrub(
+    Client& client, const std::stop_token& stop,
+    const std::function<void(std::string_view key, std::string_view reason)>& damaged);
 
 }  // namespace sluice::store

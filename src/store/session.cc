@@ -1,16 +1,17 @@
 #include "store/session.h"
 
-#include <sched.h>
-
 #include <utility>
+
+#include <sched.h>
 
 #include "store/daemon.h"
 
 namespace sluice::store {
 
 Error detached_error() {
-  return {Code::kDetached, Drop::kProcess,
-          "this handle was closed, or belongs to the parent of a fork: attach anew in this process"};
+  return {
+      Code::kDetached, Drop::kProcess,
+      "this handle was closed, or belongs to the parent of a fork: attach anew in this process"};
 }
 
 Result<std::unique_ptr<Session>> Session::open(const ClientOptions& options) {
@@ -25,16 +26,20 @@ Result<std::unique_ptr<Session>> Session::open(const ClientOptions& options) {
   }
   auto attachment = Attachment::attach(directory, options);
   if (!attachment) return std::unexpected(attachment.error());
-  return std::unique_ptr<Session>(new Session(options, std::move(directory), std::move(*attachment)));
+  return std::unique_ptr<Session>(
+      new Session(options, std::move(directory), std::move(*attachment)));
 }
 
-Session::Session(ClientOptions options, std::string directory, std::shared_ptr<Attachment> attachment)
+Session::Session(ClientOptions options, std::string directory,
+                 std::shared_ptr<Attachment> attachment)
     : options_(std::move(options)),
       directory_(std::move(directory)),
       owner_(std::move(attachment)),
       fast_(owner_.get()) {}
 
-Session::~Session() { close(); }
+Session::~Session() {
+  close();
+}
 
 Session::Use::Use(const Session& session) noexcept : session_(session) {
   session_.uses_.fetch_add(1, std::memory_order_seq_cst);
@@ -42,7 +47,9 @@ Session::Use::Use(const Session& session) noexcept : session_(session) {
   if (attachment_ != nullptr && !attachment_->ours()) attachment_ = nullptr;
 }
 
-Session::Use::~Use() { session_.uses_.fetch_sub(1, std::memory_order_release); }
+Session::Use::~Use() {
+  session_.uses_.fetch_sub(1, std::memory_order_release);
+}
 
 // Requires mutex_.
 void Session::replace(std::shared_ptr<Attachment> next) {
@@ -75,7 +82,8 @@ std::shared_ptr<Attachment> Session::current() const {
 Result<std::shared_ptr<Attachment>> Session::for_request(Instant deadline) {
   for (;;) {
     auto attached = try_attach();
-    const bool retry = !attached && attached.error().code == Code::kUnavailable && now() + kAttachRetryNs < deadline;
+    const bool retry = !attached && attached.error().code == Code::kUnavailable &&
+                       now() + kAttachRetryNs < deadline;
     if (!retry) return attached;
     sleep_until(now() + kAttachRetryNs);
   }

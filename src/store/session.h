@@ -1,7 +1,8 @@
 // session.h: what stands behind a Client: the current Attachment, replaced when the arena is.
 //
-// Invariant: a reader's Use keeps the Attachment it got alive without taking a lock: replacing waits until no Use of the
-//            old one is left (readers are short: a look-up or an acquire).
+// Invariant: a reader's Use keeps the Attachment it got alive without taking a lock: replacing
+//            waits until no Use of the old one is left (readers are short: a look-up or an
+//            acquire).
 // Threads:   any.
 // Failure:   kDetached after close() and in a fork's child.
 #pragma once
@@ -40,7 +41,8 @@ class Session {
     Attachment* attachment_;
   };
 
-  // For requests: waits until the deadline for a daemon, and attaches to a new arena when the old one was replaced.
+  // For requests: waits until the deadline for a daemon, and attaches to a new arena when the old
+  //               one was replaced.
   Result<std::shared_ptr<Attachment>> for_request(Instant deadline);
   std::shared_ptr<Attachment> current() const;
   Status reattach(std::chrono::milliseconds timeout);
@@ -53,7 +55,8 @@ class Session {
   void replace(std::shared_ptr<Attachment> next);
   Result<std::shared_ptr<Attachment>> try_attach();  // once
 
-  const ForkGuard guard_;  // looked at before the mutex, which a thread of the parent may hold at the fork
+  const ForkGuard
+      guard_;  // looked at before the mutex, which a thread of the parent may hold at the fork
   ClientOptions options_;
   std::string directory_;
   mutable std::mutex mutex_;  // owner_ and replacing

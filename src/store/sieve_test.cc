@@ -52,8 +52,8 @@ TEST(Sieve, AVisitedSlotSurvivesOneRound) {
   EXPECT_EQ(sieve.next_victim(marks.take(), kAnySlot, sieve.full_search()), 0u);
 }
 
-// What sets SIEVE apart from a queue with reinsertion: a survivor keeps its place behind the hand, so
-// that slots younger than it are looked at first.
+// What sets SIEVE apart from a queue with reinsertion: a survivor keeps its place behind the hand,
+// so that slots younger than it are looked at first.
 TEST(Sieve, ASurvivorKeepsItsPlace) {
   Sieve sieve(10);
   Marks marks;

@@ -1,9 +1,12 @@
-// slot.h: the 64-byte record of one reservation or object, and the one atomic word that says what it is.
+// slot.h: the 64-byte record of one reservation or object, and the one atomic word that says what
+// it is.
 //
-// Invariant: only the daemon writes slots. `word` is {generation:32 | state:8}; every other field changes only while
-//            the state is free, and is read by others only under a lease on that generation (or as a hint that is
-//            checked again). The slots are the only truth about extents.
-// Layout:    part of the control segment (docs/formats/control-segment.md); every field is one atomic 64-bit word.
+// Invariant: only the daemon writes slots. `word` is {generation:32 | state:8}; every other field
+//            changes only while the state is free, and is read by others only under a lease on that
+//            generation (or as a hint that is checked again). The slots are the only truth about
+//            extents.
+// Layout:    part of the control segment (docs/formats/control-segment.md); every field is one
+//            atomic 64-bit word.
 #pragma once
 
 #include <atomic>
@@ -17,12 +20,14 @@ enum class SlotState : std::uint8_t {
   kEmpty = 0,      // never used, or swept: a probe ends here
   kTombstone = 1,  // free, but a probe goes on
   kReserved = 2,
-  kExpired = 3,    // can no longer be published; the producer has not said that it stopped writing
+  kExpired = 3,  // can no longer be published; the producer has not said that it stopped writing
   kPublished = 4,
-  kRetired = 5,    // no new leases; waits for two clean scans
+  kRetired = 5,  // no new leases; waits for two clean scans
 };
 
-constexpr bool is_free(SlotState s) noexcept { return s == SlotState::kEmpty || s == SlotState::kTombstone; }
+constexpr bool is_free(SlotState s) noexcept {
+  return s == SlotState::kEmpty || s == SlotState::kTombstone;
+}
 
 struct SlotWord {
   SlotState state = SlotState::kEmpty;
@@ -48,10 +53,11 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> word;
   std::atomic<std::uint64_t> hash_low;
   std::atomic<std::uint64_t> hash_high;
-  std::atomic<std::uint64_t> reservation;   // 64-bit number, never repeated; kept after publish
-  std::atomic<std::uint64_t> extent;        // arena::pack_extent: segment:16 | first page:48
-  std::atomic<std::uint64_t> extent_info;   // pages:32 | owner:16
-  std::atomic<std::uint64_t> record_info;   // first granule:32 | granules:16; kNoRecord in the grant table
+  std::atomic<std::uint64_t> reservation;  // 64-bit number, never repeated; kept after publish
+  std::atomic<std::uint64_t> extent;       // arena::pack_extent: segment:16 | first page:48
+  std::atomic<std::uint64_t> extent_info;  // pages:32 | owner:16
+  std::atomic<std::uint64_t>
+      record_info;  // first granule:32 | granules:16; kNoRecord in the grant table
   std::atomic<std::uint64_t> deadline_or_pin;  // reserved: Instant of expiry; published: pin
 
   SlotWord load(std::memory_order order = std::memory_order_acquire) const noexcept {

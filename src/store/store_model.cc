@@ -364,7 +364,8 @@ class World {
     leases_.erase(at);
   }
 
-  // Anything at all in a page of which the daemon believes nothing. It asks for nothing that it could get.
+  // Anything at all in a page of which the daemon believes nothing. It asks for nothing that it
+  // could get.
   void garbage(const ModelOp& op) {
     std::mt19937_64 random(op.a);
     const PageView p = page(kHostile);

@@ -1,8 +1,9 @@
-// store_model.h: ObjectStore driven without sockets, and the naive model that says what it must have done. Tests only.
+// store_model.h: ObjectStore driven without sockets, and the naive model that says what it must
+// have done. Tests only.
 //
-// A World owns the memory of one arena: a control segment, the pages of four clients, the data. Client kHostile writes
-// garbage into its page; the others behave. After every step the whole arena is compared with the model: every answer,
-// every counter, every slot, every byte.
+// A World owns the memory of one arena: a control segment, the pages of four clients, the data.
+// Client kHostile writes garbage into its page; the others behave. After every step the whole arena
+// is compared with the model: every answer, every counter, every slot, every byte.
 // Invariant: the same operations give the same run. Threads: one.
 #pragma once
 
@@ -37,7 +38,8 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr std::uint32_t kOpKinds = 13;
 
-// Numbers are taken modulo what there is, so that a list stays meaningful when some of its operations are left out.
+// Numbers are taken modulo what there is, so that a list stays meaningful when some of its
+// operations are left out.
 struct ModelOp {
   OpKind kind = OpKind::kGrant;
   std::uint32_t client = 0;

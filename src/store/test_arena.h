@@ -1,7 +1,6 @@
-// test_arena.h: for tests: an arena in its own folder of shared memory, with a real daemon loop on a thread.
+// test_arena.h: for tests: an arena in its own folder of shared memory, with a real daemon loop on
+// a thread.
 #pragma once
-
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <sluice/client.h>
 
 #include "store/daemon.h"
@@ -22,16 +23,19 @@ namespace sluice::store {
 
 inline unsigned test_seed() {
   const char* given = std::getenv("SLUICE_TEST_SEED");
-  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
+  const unsigned seed =
+      given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
   std::printf("SLUICE_TEST_SEED=%u\n", seed);
   return seed;
 }
 
 class TestArena {
  public:
-  explicit TestArena(DaemonOptions options = {.arena_bytes = 16u << 20, .objects_max = 1000}) : options_(std::move(options)) {
+  explicit TestArena(DaemonOptions options = {.arena_bytes = 16u << 20, .objects_max = 1000})
+      : options_(std::move(options)) {
     static std::atomic<int> count{0};
-    options_.directory = "/dev/shm/sluice-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+    options_.directory =
+        "/dev/shm/sluice-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
     start();
   }
   ~TestArena() {
@@ -99,7 +103,8 @@ inline TensorInput bytes_tensor(const std::vector<std::byte>& data) {
           .data = data};
 }
 
-inline Result<PutOutcome> put_bytes(Client& client, std::string_view name, const std::vector<std::byte>& data,
+inline Result<PutOutcome> put_bytes(Client& client, std::string_view name,
+                                    const std::vector<std::byte>& data,
                                     const PutOptions& options = {}) {
   const TensorInput input = bytes_tensor(data);
   return client.put(key_named(name), std::span(&input, 1), {}, options);
@@ -108,7 +113,8 @@ inline Result<PutOutcome> put_bytes(Client& client, std::string_view name, const
 inline bool holds(const Lease& lease, const std::vector<std::byte>& data) {
   const auto tensors = lease.tensors();
   if (!tensors || tensors->size() != 1 || tensors->front().data_bytes != data.size()) return false;
-  return std::memcmp(lease.bytes().data() + tensors->front().data_offset, data.data(), data.size()) == 0;
+  return std::memcmp(lease.bytes().data() + tensors->front().data_offset, data.data(),
+                     data.size()) == 0;
 }
 
 }  // namespace sluice::store

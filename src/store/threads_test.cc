@@ -1,5 +1,6 @@
-// Two mappings of one arena in one process: the daemon's on its thread, clients' on many, while daemons come and go. Run
-// under ThreadSanitizer this is where a race between threads of one client, or of the daemon, shows.
+// Two mappings of one arena in one process: the daemon's on its thread, clients' on many, while
+// daemons come and go. Run under ThreadSanitizer this is where a race between threads of one
+// client, or of the daemon, shows.
 #include <array>
 #include <atomic>
 #include <random>
@@ -46,8 +47,8 @@ class Storm {
         if (writes) --writers_;
       });
     };
-    // Payload is written through one client's mapping and read through the other's: what orders the two is a store of the
-    // daemon through a third mapping, which ThreadSanitizer cannot see.
+    // Payload is written through one client's mapping and read through the other's: what orders the
+    // two is a store of the daemon through a third mapping, which ThreadSanitizer cannot see.
     for (const Job job : {&Storm::put, &Storm::put, &Storm::write_in_place, &Storm::write_in_place,
                           &Storm::remove}) {
       start(*clients_[0], job, true);

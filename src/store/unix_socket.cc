@@ -1,5 +1,8 @@
 #include "store/unix_socket.h"
 
+#include <array>
+#include <cstring>
+
 #include <errno.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -8,9 +11,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <array>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -21,9 +21,11 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("socket path {} is {} bytes long; the system allows {}: choose a shorter arena folder", path,
-                            path.size(), sizeof(address.sun_path) - 1));
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format(
+            "socket path {} is {} bytes long; the system allows {}: choose a shorter arena folder",
+            path, path.size(), sizeof(address.sun_path) - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -32,13 +34,16 @@ Result<sockaddr_un> address_of(const std::string& path) {
 Code code_for(int error) noexcept {
   switch (error) {
     case EACCES:
-    case EPERM: return Code::kPermission;
+    case EPERM:
+      return Code::kPermission;
     case ENOENT:
     case ECONNREFUSED:
     case ECONNRESET:
     case EAGAIN:  // nobody accepts: its queue of connections is full
-    case EPIPE: return Code::kUnavailable;
-    default: return Code::kIo;
+    case EPIPE:
+      return Code::kUnavailable;
+    default:
+      return Code::kIo;
   }
 }
 
@@ -54,7 +59,8 @@ Result<UniqueFd> listen_at(const std::string& path, mode_t mode) {
   if (!address) return std::unexpected(address.error());
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return failed("cannot make the attach socket", path);
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return failed("cannot replace the old attach socket", path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    return failed("cannot replace the old attach socket", path);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return failed("cannot bind the attach socket", path);
   }
@@ -103,7 +109,8 @@ Status send_frame(int socket, std::span<const std::byte> bytes, std::span<const 
     header->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) return failed("cannot send", "on the attach socket");
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+    return failed("cannot send", "on the attach socket");
   return {};
 }
 
@@ -111,8 +118,10 @@ Result<Frame> receive_frame(int socket, std::size_t bytes_max, Instant deadline)
   pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
   for (;;) {
     const Instant t = now();
-    if (t >= deadline) return fail(Code::kTimedOut, "the daemon did not answer on the attach socket in time");
-    const auto left_ms = static_cast<int>(std::min<std::uint64_t>((deadline - t) / kNsPerMs + 1, 1'000));
+    if (t >= deadline)
+      return fail(Code::kTimedOut, "the daemon did not answer on the attach socket in time");
+    const auto left_ms =
+        static_cast<int>(std::min<std::uint64_t>((deadline - t) / kNsPerMs + 1, 1'000));
     const int ready = ::poll(&waiting, 1, left_ms);
     if (ready > 0) break;
     if (ready < 0 && errno != EINTR) return failed("cannot wait", "on the attach socket");
@@ -139,7 +148,9 @@ Result<Frame> receive_frame(int socket, std::size_t bytes_max, Instant deadline)
   }
   if (n == 0) return fail(Code::kUnavailable, "the daemon closed the attach socket");
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
-    return fail(Code::kLimit, "descriptors passed by the daemon did not fit: raise the limit of open files (ulimit -n)");
+    return fail(
+        Code::kLimit,
+        "descriptors passed by the daemon did not fit: raise the limit of open files (ulimit -n)");
   }
   frame.bytes.resize(static_cast<std::size_t>(n));
   return frame;

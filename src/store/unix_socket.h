@@ -1,6 +1,7 @@
 // unix_socket.h: SOCK_SEQPACKET sockets that pass descriptors.
 //
-// Threads: any; a socket has one owner. Failure: errors name the path and the errno text. Every wait has a deadline.
+// Threads: any; a socket has one owner. Failure: errors name the path and the errno text. Every
+//          wait has a deadline.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ struct Frame {
   std::vector<UniqueFd> fds;
 };
 
-// Binds and listens; a left-over socket file is replaced (the caller holds the arena's lock). Non-blocking.
+// Binds and listens; a left-over socket file is replaced (the caller holds the arena's lock).
+// Non-blocking.
 Result<UniqueFd> listen_at(const std::string& path, mode_t mode);
 // kUnavailable when nobody listens, or nobody has accepted within a second.
 Result<UniqueFd> connect_to(const std::string& path);
@@ -37,7 +39,8 @@ Result<UniqueFd> connect_to(const std::string& path);
 Result<Peer> peer_of(int socket);
 
 Status send_frame(int socket, std::span<const std::byte> bytes, std::span<const int> fds = {});
-// One frame of at most `bytes_max`. kTimedOut at the deadline, kUnavailable at the end of the connection.
+// One frame of at most `bytes_max`. kTimedOut at the deadline, kUnavailable at the end of the
+// connection.
 Result<Frame> receive_frame(int socket, std::size_t bytes_max, Instant deadline);
 // True when the other end has gone. Does not block.
 bool hung_up(int socket) noexcept;

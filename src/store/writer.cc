@@ -23,10 +23,13 @@ Writer& Writer::operator=(Writer&& other) noexcept {
   return *this;
 }
 
-Writer::~Writer() { [[maybe_unused]] const auto abandoned = abandon(); }
+Writer::~Writer() {
+  [[maybe_unused]] const auto abandoned = abandon();
+}
 
 std::span<std::byte> Writer::bytes() const noexcept {
-  return attachment_ != nullptr && attachment_->ours() ? attachment_->write_bytes(token_) : std::span<std::byte>{};
+  return attachment_ != nullptr && attachment_->ours() ? attachment_->write_bytes(token_)
+                                                       : std::span<std::byte>{};
 }
 
 std::span<std::byte> Writer::data(std::size_t index) const noexcept {
@@ -37,7 +40,8 @@ std::span<std::byte> Writer::data(std::size_t index) const noexcept {
 
 Result<PutOutcome> Writer::publish(std::optional<std::chrono::milliseconds> timeout) {
   if (attachment_ == nullptr || !attachment_->ours()) {
-    return fail(Code::kDetached, "this writer has been published or abandoned, or belongs to the parent of a fork");
+    return fail(Code::kDetached,
+                "this writer has been published or abandoned, or belongs to the parent of a fork");
   }
   const auto attachment = std::exchange(attachment_, nullptr);
   const auto write = attachment->take_write(std::exchange(token_, 0));
@@ -45,15 +49,17 @@ Result<PutOutcome> Writer::publish(std::optional<std::chrono::milliseconds> time
   const auto object = attachment->writable(write->grant).first(write->plan.bundle.object_bytes);
   std::vector<std::uint64_t> digests(write->plan.checksums ? chunk_count(object.size()) : 0);
   if (write->plan.checksums) hash_chunks(object, digests);
-  return attachment->publish(write->grant, write->plan, digests,
-                             deadline_after(now(), timeout ? std::chrono::nanoseconds(*timeout)
-                                                           : std::chrono::nanoseconds(write->timeout_ns)));
+  return attachment->publish(
+      write->grant, write->plan, digests,
+      deadline_after(now(), timeout ? std::chrono::nanoseconds(*timeout)
+                                    : std::chrono::nanoseconds(write->timeout_ns)));
 }
 
 Status Writer::abandon() {
   const auto attachment = std::exchange(attachment_, nullptr);
   if (attachment == nullptr || !attachment->ours()) return {};
-  if (const auto write = attachment->take_write(std::exchange(token_, 0))) attachment->abandon(write->grant);
+  if (const auto write = attachment->take_write(std::exchange(token_, 0)))
+    attachment->abandon(write->grant);
   return {};
 }
 
