@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,19 @@ def test_the_blind_copy_differs_in_its_vision_tower_only(
 def test_a_width_that_no_head_divides_is_refused() -> None:
     with pytest.raises(ValueError, match="multiple of 128"):
         models.Sizes(width=300)
+
+
+def test_the_support_for_torchvision_may_be_run_twice() -> None:
+    support = Path(models.__file__).parent / "support"
+    script = f"""
+import runpy
+for _ in range(3):
+    runpy.run_path({str(support / "sitecustomize.py")!r})
+import torchvision.transforms
+runpy.run_path({str(support / "sitecustomize.py")!r})
+"""
+    environment = {**os.environ, "PYTHONPATH": str(support)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=120)
 
 
 def test_a_photograph_is_named_by_its_bytes() -> None:

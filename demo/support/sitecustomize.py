@@ -30,4 +30,11 @@ class DeclareOperators(importlib.abc.MetaPathFinder):
         return None
 
 
-sys.meta_path.insert(0, DeclareOperators())
+def install() -> None:
+    """Once in a process, however often this file is run."""
+    waiting = any(type(finder).__name__ == DeclareOperators.__name__ for finder in sys.meta_path)
+    if not waiting and "torchvision" not in sys.modules:
+        sys.meta_path.insert(0, DeclareOperators())
+
+
+install()
