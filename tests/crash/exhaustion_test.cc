@@ -341,7 +341,9 @@ TEST(Attach, ToADaemonThatStandsStillEndsAtTheDeadline) {
 TEST(Attach, ToADaemonThatAnswersLateSucceedsBeforeTheCallersDeadline) {
   ArenaProcess arena({.arena_bytes = 2 * kMiB, .objects_max = 50, .touch = false});
   arena.start();
-  { auto ready = arena.client(); }
+  {
+    auto ready = arena.client();
+  }
   arena.daemon().signal(SIGSTOP);
   Child process([&] {
     REQUIRE(put_identity(*arena.client(), {1, 1}, 1000).has_value());
