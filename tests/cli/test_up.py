@@ -205,11 +205,11 @@ def test_a_stage_that_dies_at_start_is_named_with_its_last_words(
 def test_a_stage_that_does_not_come_up_is_named_with_what_was_awaited(
     new_up: Callable[..., Up],
 ) -> None:
-    up = new_up('ready-timeout = "1500ms"', encoder="good", pd="deaf")
+    up = new_up('ready-timeout = "15s"', encoder="good", pd="deaf")
     up.start()
     assert up.wait() == 1
     out = up.output()
-    assert "pd: not ready after 1.5 s" in out
+    assert "pd: not ready after 15.0 s" in out
     assert f"http://127.0.0.1:{up.ports['pd']}/health" in out
     assert "never listening" in out
     assert "encoder: not ready" not in out
@@ -229,11 +229,11 @@ def test_the_death_of_one_ends_all(new_up: Callable[..., Up], victim: str) -> No
 
 
 def test_one_that_does_not_stop_is_killed_at_its_deadline(new_up: Callable[..., Up]) -> None:
-    up = new_up('stop-timeout = "700ms"', encoder="stubborn")
+    up = new_up('stop-timeout = "5s"', encoder="stubborn")
     up.start()
     up.ready()
     assert up.stop() == 0
-    assert "encoder: killed: did not stop within 700.0 ms" in up.output()
+    assert "encoder: killed: did not stop within 5.0 s" in up.output()
     assert "I heard it" in up.log("encoder")
     up.nothing_left()
 
