@@ -29,6 +29,9 @@ if [[ ! -f build/$preset/build.ninja || ! -f $stamp || $(<"$stamp") != "$digest"
   cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
   echo "$digest" > "$stamp"
 fi
+# Where ccache is installed: a clone in another folder finds what this one compiled.
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+
 targets=()
 (($#)) && targets=(--target "$@")
 log=build/stamps/build-$preset.log
