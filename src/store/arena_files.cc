@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,13 +124,15 @@ Status ArenaFiles::make_and_lock(std::uint32_t directory_mode) {
 // that held it.
 Status ArenaFiles::lock() {
   const std::string path = directory_ + "/lock";
-  lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock_) {
-    const Code code = errno == EACCES   ? Code::kPermission
-                      : errno == ENOENT ? Code::kNotFound
+  UniqueFd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!opened) {
+    const int error = errno;
+    const Code code = error == EACCES   ? Code::kPermission
+                      : error == ENOENT ? Code::kNotFound
                                         : Code::kIo;
-    return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(error)));
   }
+  lock_ = std::move(opened);
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     char holder[32] = {};
     const ssize_t n = ::pread(lock_.get(), holder, sizeof(holder) - 1, 0);

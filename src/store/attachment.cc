@@ -98,7 +98,7 @@ Status Attachment::connect(const AttachRequest& request) {
     page_mapping_ = std::move(*page);
     page_view_ = PageView(page_mapping_.data(), control_.index_slots());
     page_view_.header().joined.store(1, std::memory_order_seq_cst);
-    ring_.emplace(page_view_);
+    ring_ = std::make_unique<RequestRing>(page_view_);
 
     for (std::uint32_t i = 0; i < reply->segment_count; ++i) {
       UniqueFd& fd = frame->fds[kAttachFixedFds + i];

@@ -166,7 +166,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<bool> replaced_{false};
 
-  std::optional<RequestRing> ring_;
+  std::unique_ptr<RequestRing> ring_;
   std::mutex grants_mutex_;
   std::vector<Grant> grants_;  // granted ahead, not yet used
   std::uint64_t asked_ahead_bytes_ = 0;
