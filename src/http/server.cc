@@ -120,10 +120,11 @@ Status Server::Core::listen() {
     return fail(Code::kInvalidArgument, fmt::format("'{}' is not an IP address", options_.host));
   }
   const tcp::endpoint endpoint(address, options_.port);
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  static_cast<void>(acceptor_.open(endpoint.protocol(), error));
+  if (!error)
+    static_cast<void>(acceptor_.set_option(asio::socket_base::reuse_address(true), error));
+  if (!error) static_cast<void>(acceptor_.bind(endpoint, error));
+  if (!error) static_cast<void>(acceptor_.listen(asio::socket_base::max_listen_connections, error));
   if (error) {
     const std::string where = fmt::format("{}:{}", options_.host, options_.port);
     if (error == asio::error::address_in_use) {
@@ -149,7 +150,7 @@ void Server::Core::stop() {
   asio::post(io_, [this, &closed] {
     stopping_ = true;
     beast::error_code ignored;
-    acceptor_.close(ignored);
+    static_cast<void>(acceptor_.close(ignored));
     for (const auto& weak : streams_) {
       if (const auto stream = weak.lock()) stream->close();
     }
@@ -173,7 +174,7 @@ asio::awaitable<void> Server::Core::accept_loop() {
       continue;
     }
     if (connections_ >= kConnectionsMax) {
-      socket.close(error);
+      static_cast<void>(socket.close(error));
       continue;
     }
     ++connections_;
@@ -191,7 +192,7 @@ asio::awaitable<void> Server::Core::serve(std::shared_ptr<Stream> stream) {
     while (!stopping_ && co_await serve_one(*stream, buffer)) {
     }
     beast::error_code ignored;
-    stream->socket().shutdown(tcp::socket::shutdown_both, ignored);
+    static_cast<void>(stream->socket().shutdown(tcp::socket::shutdown_both, ignored));
   } catch (const std::exception&) {
     // The Beast edge: a failed allocation or a broken peer ends this connection, nothing else.
   }
@@ -294,7 +295,7 @@ asio::awaitable<void> Server::Core::send(Stream& stream, const Response& respons
   if (!keep_alive && !error) {
     // Let a peer that is still sending a refused body read the answer: closing now would reset the
     // connection under it.
-    stream.socket().shutdown(tcp::socket::shutdown_send, error);
+    static_cast<void>(stream.socket().shutdown(tcp::socket::shutdown_send, error));
     std::vector<char> drop(64 * 1024);
     stream.expires_after(kRefusedBodyTimeout);
     for (std::size_t dropped = 0; dropped < kRefusedBodyBytesMax && !error;) {

@@ -16,8 +16,6 @@
 
 namespace sluice {
 
-using store::Session;
-
 namespace {
 
 std::uint64_t load(const std::atomic<std::uint64_t>& counter) noexcept {
