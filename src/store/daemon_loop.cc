@@ -27,6 +27,7 @@ constexpr std::uint64_t tag(Tag what, std::uint32_t number = 0) noexcept {
 }
 
 constexpr std::uint64_t kHeartbeatNs = 500 * kNsPerMs;
+constexpr std::uint64_t kListenAgainNs = 100 * kNsPerMs;  // after running out of descriptors
 constexpr std::uint64_t kGreetingNs = 2000 * kNsPerMs;
 constexpr std::uint64_t kTouchStepBytes = 32u << 20;
 constexpr std::uint64_t kSerialMax = (std::uint64_t{1} << 24) - 1;
@@ -207,7 +208,13 @@ void DaemonLoop::sleep(Instant t) {
   // Whoever submitted before it could see the 1 is seen here.
   const bool missed = std::ranges::any_of(
       clients_, [&](const auto& entry) { return store_->has_request(entry.first); });
-  const Instant next = std::min(store_->next_tick(t), t + kHeartbeatNs);
+  if (listen_again_ != 0 && t >= listen_again_) {
+    listen_again_ = 0;
+    if (!spare_) spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    set_listening(true);
+  }
+  const Instant listen = listen_again_ != 0 ? listen_again_ : kFarFuture;
+  const Instant next = std::min({store_->next_tick(t), t + kHeartbeatNs, listen});
   const std::uint64_t wait_ns = missed || next <= t ? 0 : next - t;
   std::array<epoll_event, 64> events{};
   const timespec timeout = to_timespec(wait_ns);
@@ -252,8 +259,11 @@ void DaemonLoop::accept_all() {
   for (;;) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-      if ((errno != EMFILE && errno != ENFILE) || !spare_ || !refuse_without_descriptors()) return;
-      continue;
+      if (errno != EMFILE && errno != ENFILE) return;
+      if (spare_ && refuse_without_descriptors()) continue;
+      listen_again_ = now() + kListenAgainNs;
+      set_listening(false);
+      return;
     }
     if (greetings_.size() >= kClientsMax)
       continue;  // closed at once; the client sees the connection end
@@ -261,6 +271,13 @@ void DaemonLoop::accept_all() {
     if (!watch(fd, tag(Tag::kGreeting, static_cast<std::uint32_t>(fd)))) continue;
     greetings_.emplace(fd, Greeting{.socket = std::move(socket), .deadline = now() + kGreetingNs});
   }
+}
+
+// A connection that cannot be accepted would wake the loop for ever.
+void DaemonLoop::set_listening(bool listening) noexcept {
+  epoll_event event{.events = listening ? std::uint32_t{EPOLLIN} : 0u,
+                    .data = {.u64 = tag(Tag::kListener)}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
 }
 
 // With the descriptor that is kept for this: a connection that stays in the queue would wake the

@@ -61,6 +61,7 @@ class DaemonLoop {
   void sleep(Instant t);  // until something happens
   void accept_all();
   bool refuse_without_descriptors();
+  void set_listening(bool listening) noexcept;
   void greet(int socket);
   AttachReply attach(const AttachRequest& request, const Peer& peer, std::uint32_t* id);
   AttachReply attach_new(const AttachRequest& request, const Peer& peer, std::uint32_t* id);
@@ -76,6 +77,7 @@ class DaemonLoop {
   ControlView control_;
   std::unique_ptr<ObjectStore> store_;
   UniqueFd epoll_, listener_, doorbell_, control_event_;
+  Instant listen_again_ = 0;  // while set, the listener is not watched: no descriptor is left
   UniqueFd spare_;  // given up to accept and refuse a client when no other descriptor is left
   std::map<std::uint32_t, Connected> clients_;
   std::map<int, Greeting> greetings_;  // by socket
