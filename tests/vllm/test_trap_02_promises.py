@@ -1,5 +1,7 @@
 """Trap 2: after `has_cache_item` said True nothing is encoded, so the promise must not fail."""
 
+import time
+
 import torch
 from arena_process import flip_byte
 from peer import Peer
@@ -142,6 +144,7 @@ def test_trap_02_acknowledgement_on_the_board_is_enough(engine, arena) -> None:
         output = consumer.scheduler.schedule()
         result = consumer.worker.run(output)
         result.ec_connector_output = None
+        time.sleep(0.01)  # an engine's step takes time; boards are read on a thread meanwhile
         return not consumer.deliver(output, [result]).meta.loads
 
     consumer.deliver(output, [result])
