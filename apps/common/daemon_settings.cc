@@ -49,7 +49,7 @@ Result<std::uint32_t> parse_mode(std::string_view text) {
 
 Result<std::string> parse_loopback(std::string_view text) {
   if (text == "localhost") return "127.0.0.1";
-  const std::string host(text);
+  std::string host(text);
   in_addr v4{};
   in6_addr v6{};
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) {

@@ -56,7 +56,7 @@ json to_json(const ClientInfo& client) {
 
 json to_json(const ObjectInfo& object) {
   return {{"key", object.key},
-          {"presence", name(object.presence)},
+          {"presence", sluice::name(object.presence)},
           {"object_bytes", object.object_bytes},
           {"extent_bytes", object.extent_bytes},
           {"created_ns", object.created_ns},
@@ -83,30 +83,6 @@ json to_json(const Attributes& attributes) {
 
 json to_json(const Error& error) {
   return {{"error", sluice::name(error.code)}, {"message", error.message}};
-}
-
-std::string_view name(Presence presence) noexcept {
-  switch (presence) {
-    case Presence::kAbsent:
-      return "absent";
-    case Presence::kPending:
-      return "pending";
-    case Presence::kPresent:
-      return "present";
-  }
-  return "unknown";
-}
-
-std::string_view name(PutOutcome outcome) noexcept {
-  switch (outcome) {
-    case PutOutcome::kPublished:
-      return "published";
-    case PutOutcome::kDuplicate:
-      return "duplicate";
-    case PutOutcome::kDivergentDuplicate:
-      return "divergent_duplicate";
-  }
-  return "unknown";
 }
 
 std::string dump(const json& value, int indent) {

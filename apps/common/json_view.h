@@ -19,9 +19,6 @@ nlohmann::ordered_json to_json(const TensorView& tensor);
 nlohmann::ordered_json to_json(const Attributes& attributes);
 nlohmann::ordered_json to_json(const Error& error);  // {"error": code, "message": ...}
 
-std::string_view name(Presence presence) noexcept;
-std::string_view name(PutOutcome outcome) noexcept;
-
 // One line of text; bytes that are not UTF-8 are replaced, never thrown about.
 std::string dump(const nlohmann::ordered_json& value, int indent = -1);
 

@@ -126,7 +126,7 @@ std::string argument(const EngineSpec& engine, std::string_view flag) {
 }
 
 // A member of an answer that ought to be text; whatever it is, this does not throw.
-std::string text_of(const json& object, const std::string& key, std::string fallback) {
+std::string text_of(const json& object, const std::string& key, const std::string& fallback) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : fallback;
 }

@@ -57,7 +57,7 @@ int run(const Global& global, const LsCommand& command) {
   for (const ObjectInfo& object : objects) {
     total += object.object_bytes;
     table.rows.push_back({app::format_size(object.object_bytes), age_text(object, time),
-                          pin_text(object, time), std::string(app::name(object.presence)),
+                          pin_text(object, time), std::string(sluice::name(object.presence)),
                           printable(display_key(object.key))});
   }
   out.table(table);

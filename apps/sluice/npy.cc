@@ -109,12 +109,19 @@ Result<std::vector<std::int64_t>> shape_of(Literal& literal) {
 }
 
 struct Header {
+  DType dtype;
+  bool fortran;
+  std::vector<std::int64_t> shape;
+};
+
+// What has been read of it so far; every entry stands once, in any order.
+struct Entries {
   std::optional<DType> dtype;
   std::optional<bool> fortran;
   std::optional<std::vector<std::int64_t>> shape;
 };
 
-Status read_entry(Literal& literal, Header& header) {
+Status read_entry(Literal& literal, Entries& header) {
   const auto key = literal.quoted();
   if (!key || !literal.take(":"))
     return refuse("its header is not the dictionary that NumPy writes");
@@ -144,7 +151,7 @@ Status read_entry(Literal& literal, Header& header) {
 
 Result<Header> read_header(std::string_view text) {
   Literal literal(text);
-  Header header;
+  Entries header;
   if (!literal.take("{")) return refuse("its header is not the dictionary that NumPy writes");
   while (!literal.take("}")) {
     if (const auto entry = read_entry(literal, header); !entry)
@@ -157,7 +164,7 @@ Result<Header> read_header(std::string_view text) {
   if (!literal.at_end()) return refuse("text follows its header's dictionary");
   if (!header.dtype || !header.fortran || !header.shape)
     return refuse("its header lacks descr, fortran_order or shape");
-  return header;
+  return Header{*header.dtype, *header.fortran, std::move(*header.shape)};
 }
 
 }  // namespace
@@ -181,11 +188,11 @@ Result<FileTensor> parse_npy(std::span<const std::byte> head, std::uint64_t file
   if (!reader.ok()) return refuse("it ends inside its header");
   auto header = read_header(text);
   if (!header) return std::unexpected(header.error());
-  if (*header->fortran && header->shape->size() > 1) {
+  if (header->fortran && header->shape.size() > 1) {
     return refuse("its elements are in Fortran order; save numpy.ascontiguousarray(array)");
   }
   FileTensor tensor{.name = "tensor",
-                    .spec = {*header->dtype, std::move(*header->shape)},
+                    .spec = {header->dtype, std::move(header->shape)},
                     .offset = reader.position(),
                     .bytes = 0};
   const auto bytes = byte_size(tensor.spec);

@@ -75,6 +75,7 @@ void Output::error(const Error& error) const {
 
 void Output::table(const Table& table) const {
   std::vector<std::size_t> widths;
+  widths.reserve(table.header.size());
   for (const std::string& cell : table.header) widths.push_back(width_of(cell));
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));

@@ -18,6 +18,7 @@ Result<std::vector<FileTensor>> chosen_tensors(const TensorFile& file, const std
   std::vector<FileTensor> chosen = file.content().tensors;
   if (!wanted.empty()) {
     std::vector<std::string> known;
+    known.reserve(chosen.size());
     for (const FileTensor& tensor : chosen) known.push_back(tensor.name);
     std::erase_if(chosen, [&](const FileTensor& tensor) { return tensor.name != wanted; });
     if (chosen.empty()) {
@@ -86,10 +87,11 @@ int run(const Global& global, const PutCommand& command) {
     return app::kExitError;
   }
   if (out.json()) {
-    out.value(
-        {{"key", key->text()}, {"outcome", app::name(done->outcome)}, {"data_bytes", done->bytes}});
+    out.value({{"key", key->text()},
+               {"outcome", sluice::name(done->outcome)},
+               {"data_bytes", done->bytes}});
   } else if (out.terminal() || done->outcome != PutOutcome::kPublished) {
-    out.line(fmt::format("{} {} ({})", app::name(done->outcome), printable(command.key),
+    out.line(fmt::format("{} {} ({})", sluice::name(done->outcome), printable(command.key),
                          app::format_size(done->bytes)));
   }
   return app::kExitOk;

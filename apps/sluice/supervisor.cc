@@ -174,7 +174,7 @@ void Supervisor::report_ending(const Running& running) {
     if (::poll(&more, 1, 50) == 0) break;
     pump();
   }
-  const Ending& ending = *running.child.ending();
+  const Ending ending = running.child.ending().value_or(Ending{});
   report(running, fmt::format("ended {} with {}",
                               running.ready ? "while it was needed," : "before it was ready,",
                               describe(ending)));
@@ -233,8 +233,9 @@ void Supervisor::stop_group(std::size_t from) {
   pump();
   for (std::size_t i = running_.size(); i > from; --i) {
     const Running& running = running_[i - 1];
-    progress_.event(running.child.name(), "stopped",
-                    fmt::format("stopped ({})", describe(*running.child.ending())));
+    progress_.event(
+        running.child.name(), "stopped",
+        fmt::format("stopped ({})", describe(running.child.ending().value_or(Ending{}))));
   }
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(from), running_.end());
 }

@@ -1,4 +1,5 @@
 // top.cc: `sluice top`: the arena and its processes, refreshed; one snapshot when piped.
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -34,7 +35,7 @@ double rate(std::uint64_t before, std::uint64_t after, double seconds) {
 }
 
 std::string bar(double share, std::size_t width) {
-  const auto full = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
+  const auto full = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
   return std::string(std::min(full, width), '#') + std::string(width - std::min(full, width), '.');
 }
 

@@ -434,7 +434,7 @@ std::vector<std::string> changed_environment(const std::vector<std::string>& env
   for (const std::string& entry : environment) {
     if (!changes.contains(entry.substr(0, entry.find('=')))) out.push_back(entry);
   }
-  for (const auto& [name, value] : changes) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) out.push_back(fmt::format("{}={}", name, value));
   return out;
 }
 

@@ -60,7 +60,7 @@ Result<std::string> find_daemon(const UpCommand& command) {
   while (!rest.empty()) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
     rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
-    const std::string candidate = fmt::format("{}/sluiced", folder);
+    std::string candidate = fmt::format("{}/sluiced", folder);
     if (!folder.empty() && runnable(candidate)) return candidate;
   }
   return fail(

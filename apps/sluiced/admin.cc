@@ -332,7 +332,7 @@ Response Admin::put_object(const std::string& key_text, const std::string& body)
   if (!outcome) return refusal(outcome.error());
   return json_response(
       *outcome == PutOutcome::kPublished ? 201 : 200,
-      {{"key", key->text()}, {"outcome", app::name(*outcome)}, {"data_bytes", body.size()}});
+      {{"key", key->text()}, {"outcome", sluice::name(*outcome)}, {"data_bytes", body.size()}});
 }
 
 Response Admin::delete_object(const std::string& key_text) {

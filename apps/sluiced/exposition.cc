@@ -94,7 +94,9 @@ void add_clients(Families& out, std::span<const ClientInfo> clients) {
     sum.put_bytes += client.put_bytes;
     sum.corrupt += client.corrupt;
   }
-  for (const auto& [label, sum] : by_label) {
+  for (const auto& entry : by_label) {
+    const std::string& label = entry.first;
+    const Sum& sum = entry.second;
     const auto add = [&](const char* metric, const char* help, std::uint64_t value) {
       out.gauge(metric, help, static_cast<double>(value), {{"client", label}});
     };

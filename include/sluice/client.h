@@ -33,6 +33,7 @@ class Session;
 }  // namespace store
 
 enum class Presence : std::uint8_t { kAbsent, kPending, kPresent };
+std::string_view name(Presence presence) noexcept;  // "absent", "pending", "present"
 enum class Verify : std::uint8_t { kOnce, kAlways, kNever };
 
 struct ClientOptions {
@@ -115,6 +116,7 @@ enum class PutOutcome : std::uint8_t {
   kDuplicate,           // the same object was there already; it stays
   kDivergentDuplicate,  // the same key and spec with other bytes was there already; it stays, and is counted
 };
+std::string_view name(PutOutcome outcome) noexcept;  // "published", "duplicate", ...
 
 // A reservation being written. Dropped without publish() it is abandoned.
 class Writer {

@@ -72,7 +72,7 @@ std::vector<ObjectKey> to_keys(nb::handle sequence) {
 
 nb::list to_words(const std::vector<Presence>& presences) {
   nb::list out;
-  for (const Presence presence : presences) out.append(to_str(to_text(presence)));
+  for (const Presence presence : presences) out.append(to_str(sluice::name(presence)));
   return out;
 }
 
@@ -167,7 +167,7 @@ nb::str put(ClientHandle& self, const ObjectKey& key, nb::handle tensors, nb::ha
     const NoGil no_gil;
     outcome = self.client->put(key, inputs.tensors, converted, options);
   }
-  return to_str(to_text(value_of(std::move(outcome))));
+  return to_str(sluice::name(value_of(std::move(outcome))));
 }
 
 // (name, dtype, shape) each.
@@ -215,7 +215,7 @@ void bind_reading(nb::class_<ClientHandle>& type) {
   type.def(
           "lookup",
           [](const ClientHandle& self, const ObjectKey& key) {
-            return to_str(to_text(reading(self).lookup(key)));
+            return to_str(sluice::name(reading(self).lookup(key)));
           },
           nb::arg("key"))
       .def("lookup_many", lookup_many, nb::arg("keys"))

@@ -105,30 +105,6 @@ Verify to_verify(std::string_view text) {
   raise_invalid("verify is '" + std::string(text) + "'; it may be 'once', 'always' or 'never'");
 }
 
-std::string_view to_text(Presence presence) noexcept {
-  switch (presence) {
-    case Presence::kAbsent:
-      return "absent";
-    case Presence::kPending:
-      return "pending";
-    case Presence::kPresent:
-      return "present";
-  }
-  return "absent";
-}
-
-std::string_view to_text(PutOutcome outcome) noexcept {
-  switch (outcome) {
-    case PutOutcome::kPublished:
-      return "published";
-    case PutOutcome::kDuplicate:
-      return "duplicate";
-    case PutOutcome::kDivergentDuplicate:
-      return "divergent_duplicate";
-  }
-  return "published";
-}
-
 std::vector<std::int64_t> to_shape(nb::handle shape) {
   if (!PySequence_Check(shape.ptr()) || is_text(shape)) {
     raise_invalid("a shape is of type " + kind_of(shape) + "; it may be a sequence of integers");

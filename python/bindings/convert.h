@@ -30,8 +30,6 @@ std::chrono::milliseconds to_timeout(double seconds, std::string_view what);
 std::chrono::milliseconds to_lifetime(double seconds, std::string_view what);
 
 Verify to_verify(std::string_view text);  // "once", "always" or "never"
-std::string_view to_text(Presence presence) noexcept;
-std::string_view to_text(PutOutcome outcome) noexcept;
 
 // A sequence of non-negative integers.
 std::vector<std::int64_t> to_shape(nb::handle shape);

@@ -16,7 +16,7 @@ nb::dict to_dict(const ObjectInfo& object) {
   out["checksums"] = object.checksums;
   out["hard_pinned"] = object.hard_pinned;
   out["soft_pinned_until_ns"] = object.soft_pinned_until_ns;
-  out["presence"] = to_str(to_text(object.presence));
+  out["presence"] = to_str(sluice::name(object.presence));
   return out;
 }
 

@@ -152,7 +152,7 @@ void bind_writer(nb::module_& module) {
           [](WriterHandle& self, std::optional<double> timeout) {
             std::optional<std::chrono::milliseconds> limit;
             if (timeout) limit = to_timeout(*timeout, "timeout");
-            return to_str(to_text(self.publish(limit)));
+            return to_str(sluice::name(self.publish(limit)));
           },
           nb::arg("timeout") = nb::none())
       .def("abandon", &WriterHandle::abandon)

@@ -195,6 +195,8 @@ asio::awaitable<void> Server::Core::serve(std::shared_ptr<Stream> stream) {
     static_cast<void>(stream->socket().shutdown(tcp::socket::shutdown_both, ignored));
   } catch (const std::exception&) {
     // The Beast edge: a failed allocation or a broken peer ends this connection, nothing else.
+    beast::error_code ignored;
+    stream->socket().close(ignored);
   }
   --connections_;
 }

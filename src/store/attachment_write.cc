@@ -61,6 +61,16 @@ Error refusal(const Answered& a) {
           fmt::format("unexpected answer {}", static_cast<unsigned>(a.answer))};
 }
 
+void fill_grant(Submission& s, std::uint32_t flags, std::uint64_t bytes,
+                std::uint64_t write_deadline) noexcept {
+  s.op = static_cast<std::uint32_t>(Op::kGrant);
+  s.kind = 0;
+  s.flags = flags;
+  s.extent_bytes = bytes;
+  s.write_deadline_ns = write_deadline;
+  s.key_bytes = 0;
+}
+
 bool is_success(Answer a) noexcept {
   return static_cast<std::uint32_t>(a) < static_cast<std::uint32_t>(Answer::kNotFound);
 }
@@ -148,14 +158,8 @@ Result<Grant> Attachment::take_grant(std::uint64_t bytes, Instant deadline,
     // Sizes have changed: what was granted for others is of no use now.
     for (const Grant& grant : std::exchange(grants_, {})) abandon(grant);
   }
-  const auto answer = call(deadline, [&](Submission& s) {
-    s.op = static_cast<std::uint32_t>(Op::kGrant);
-    s.kind = 0;
-    s.flags = 0;
-    s.extent_bytes = bytes;
-    s.write_deadline_ns = write_deadline;
-    s.key_bytes = 0;
-  });
+  const auto answer =
+      call(deadline, [&](Submission& s) { fill_grant(s, 0, bytes, write_deadline); });
   if (!answer) return std::unexpected(answer.error());
   return grant_of(*answer);
 }
@@ -171,14 +175,8 @@ void Attachment::ask_ahead(std::uint64_t bytes) {
     asked_ahead_bytes_ = wanted;
   }
   const Instant t = now();
-  const auto number = ring_->submit(t, [&](Submission& s) {
-    s.op = static_cast<std::uint32_t>(Op::kGrant);
-    s.kind = 0;
-    s.flags = kAskedAhead;
-    s.extent_bytes = wanted;
-    s.write_deadline_ns = kFarFuture;
-    s.key_bytes = 0;
-  });
+  const auto number =
+      ring_->submit(t, [&](Submission& s) { fill_grant(s, kAskedAhead, wanted, kFarFuture); });
   if (number) {
     ring_->leave(*number);
     ring_doorbell();

@@ -57,6 +57,30 @@ void fill_key(store::Submission& s, store::Op op, const ObjectKey& key) noexcept
 
 }  // namespace
 
+std::string_view name(Presence presence) noexcept {
+  switch (presence) {
+    case Presence::kAbsent:
+      return "absent";
+    case Presence::kPending:
+      return "pending";
+    case Presence::kPresent:
+      return "present";
+  }
+  return "unknown";
+}
+
+std::string_view name(PutOutcome outcome) noexcept {
+  switch (outcome) {
+    case PutOutcome::kPublished:
+      return "published";
+    case PutOutcome::kDuplicate:
+      return "duplicate";
+    case PutOutcome::kDivergentDuplicate:
+      return "divergent_duplicate";
+  }
+  return "unknown";
+}
+
 Client::Client(std::unique_ptr<Session> session) : session_(std::move(session)) {}
 Client::~Client() = default;
 

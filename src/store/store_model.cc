@@ -488,6 +488,7 @@ class World {
       return;
     }
     const auto answer = static_cast<Answer>(c.answer);
+    const std::uint32_t key = a.key.value_or(kKeys);  // kKeys: none
     switch (a.op) {
       case Op::kGrant:
       case Op::kReserve:
@@ -505,25 +506,25 @@ class World {
         break;
       }
       case Op::kRemove:
-        if (objects_.contains(*a.key)) {
+        if (objects_.contains(key)) {
           expect_answer(a, answer, Answer::kOk);
-          retire(*a.key);
+          retire(key);
         } else {
-          expect_answer(a, answer, is_pending(*a.key) ? Answer::kPending : Answer::kNotFound);
+          expect_answer(a, answer, is_pending(key) ? Answer::kPending : Answer::kNotFound);
         }
         break;
       case Op::kInvalidate: {
         std::vector<std::uint32_t> ended;
-        for (const auto& [key, object] : objects_) {
-          if (a.bytes == 3 || key % 3 == a.bytes) ended.push_back(key);
+        for (const auto& [held, object] : objects_) {
+          if (a.bytes == 3 || held % 3 == a.bytes) ended.push_back(held);
         }
         expect_answer(a, answer, Answer::kOk);
         expect(c.count == ended.size(), "invalidate says {} and ended {}", c.count, ended.size());
-        for (const std::uint32_t key : ended) retire(key);
+        for (const std::uint32_t one : ended) retire(one);
         break;
       }
       case Op::kPin: {
-        const auto there = objects_.find(*a.key);
+        const auto there = objects_.find(key);
         expect_answer(a, answer, there == objects_.end() ? Answer::kNotFound : Answer::kOk);
         if (there != objects_.end()) there->second.pin = a.pin;
         break;
@@ -617,7 +618,7 @@ class World {
     if (mine == held_.end()) return expect_answer(a, answer, Answer::kUnknownReservation);
     if (a.bytes > mine->extent.bytes) return expect_answer(a, answer, Answer::kMalformed);
     const Held held = *mine;
-    const std::uint32_t key = held.key ? *held.key : *a.key;
+    const std::uint32_t key = held.key.value_or(a.key.value_or(kKeys));
     auto lost = same_key_answer(key, a, before);
     if (held.key && !held.expired) lost.reset();
     if (!lost && held.expired) lost = Answer::kExpired;
