@@ -1,7 +1,7 @@
 """Include direction: a folder includes itself and what stands to its left, never a neighbour.
 
-    base < tensor < device < arena < store < kv        base < metrics        base < sched, http <
-    proxy
+    base < tensor < device < arena < store < kv        base < metrics        base < sched, http
+    store, kv, sched, http, metrics < proxy
 
 Programs and bindings stand on top of all of them, and nothing includes a program; apps/common
 serves the programs. Prints each include that breaks this as `file:line: reason` and exits 1; prints
@@ -19,7 +19,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "metrics": {"base", "metrics"},
     "sched": {"base", "sched"},
     "http": {"base", "http"},
-    "proxy": {"base", "sched", "http", "metrics", "proxy"},
+    # Attached like any other client: it looks features up and ends hand-offs.
+    "proxy": {"base", "tensor", "device", "store", "kv", "sched", "http", "metrics", "proxy"},
 }
 
 # The installed headers belong to the folder that implements them.

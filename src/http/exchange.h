@@ -1,0 +1,79 @@
+// exchange.h: one request of a client and its answer, on the thread that accepted the connection.
+//
+// Invariant: at most one answer is begun. Bytes of an answer are handed to the kernel before write()
+//            returns, so a slow reader stops its producer and nothing is buffered beyond the socket.
+// Threads:   the connection's io_context only.
+// Owner:     the server owns it for the time of the handler.
+// Failure:   every call answers an Error when the client is gone, too slow or over a limit; the
+//            connection is then closed after the handler has returned.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/awaitable.hpp>
+
+#include <sluice/error.h>
+
+namespace sluice::http {
+
+using Header = std::pair<std::string, std::string>;
+
+struct ExchangeHead {
+  std::string method;
+  std::string target;  // as sent, path and query
+  std::vector<Header> headers;
+  std::optional<std::uint64_t> content_length;
+  std::string peer;         // address of the client, for the access log
+  bool on_loopback = true;  // the address that was asked is a loopback one
+
+  // The first header of this name, any case; empty when there is none.
+  std::string_view header(std::string_view name) const noexcept;
+};
+
+// A request's body, with `kPadding` readable bytes behind it, as simdjson wants.
+class Body {
+ public:
+  static constexpr std::size_t kPadding = 64;
+  std::string_view text() const noexcept { return std::string_view(bytes_).substr(0, size_); }
+  std::size_t capacity() const noexcept { return bytes_.size(); }
+
+ private:
+  friend class ExchangeCore;
+  std::string bytes_;
+  std::size_t size_ = 0;
+};
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  virtual const ExchangeHead& head() const noexcept = 0;
+
+  // The whole body, at most `bytes_max`. kLimit when it is larger (before it is read, if its length is
+  // said), kTimedOut when it idles.
+  virtual boost::asio::awaitable<Result<Body>> read_body(std::uint64_t bytes_max) = 0;
+
+  // A whole answer.
+  virtual boost::asio::awaitable<Status> answer(unsigned status, std::vector<Header> headers,
+                                                std::string body) = 0;
+
+  // An answer in pieces (chunked). write() returns when the kernel has taken all of it.
+  virtual boost::asio::awaitable<Status> begin(unsigned status, std::vector<Header> headers) = 0;
+  virtual boost::asio::awaitable<Status> write(std::span<const std::string_view> pieces) = 0;
+  virtual boost::asio::awaitable<Status> end() = 0;
+
+  virtual bool begun() const noexcept = 0;       // an answer has been started
+  virtual unsigned status() const noexcept = 0;  // of the answer; 0 before
+
+  // Called once, on this thread, when the client has closed or reset its connection while the
+  // handler still works. Replaces an earlier callback; empty takes it away.
+  virtual void on_gone(std::function<void()> callback) = 0;
+};
+
+}  // namespace sluice::http
