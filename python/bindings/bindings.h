@@ -23,5 +23,7 @@ void bind_device(nb::module_& module);
 void bind_lease(nb::module_& module);
 void bind_writer(nb::module_& module);
 void bind_client(nb::module_& module);
+void bind_kv(nb::module_& module);
+void bind_kv_cache(nb::module_& module);
 
 }  // namespace sluice::python

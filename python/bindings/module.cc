@@ -13,4 +13,6 @@ NB_MODULE(_core, module) {
   sluice::python::bind_lease(module);
   sluice::python::bind_writer(module);
   sluice::python::bind_client(module);
+  sluice::python::bind_kv(module);
+  sluice::python::bind_kv_cache(module);
 }

@@ -1,0 +1,179 @@
+
+#include <string>
+#include <utility>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include "bindings.h"
+#include "convert.h"
+#include "kv/descriptor.h"
+#include "kv/handoff.h"
+#include "kv/handoff_key.h"
+#include "raise.h"
+
+namespace sluice::python {
+namespace {
+
+void bind_keys(nb::module_& module) {
+  nb::class_<kv::HandoffKeys>(module, "KvKeys", "The keys of one hand-off.")
+      .def(
+          "__init__",
+          [](kv::HandoffKeys* self, std::string_view tenant, std::string_view handoff) {
+            new (self) kv::HandoffKeys(value_of(kv::HandoffKeys::make(tenant, handoff)));
+          },
+          nb::arg("tenant"), nb::arg("handoff"))
+      .def_prop_ro("prefix", [](const kv::HandoffKeys& self) { return to_str(self.prefix()); })
+      .def("prefix_of", &kv::HandoffKeys::prefix_of, nb::arg("generation"), nb::arg("rank"))
+      .def(
+          "part",
+          [](const kv::HandoffKeys& self, std::uint32_t generation, std::uint32_t rank,
+             std::uint32_t sequence) {
+            return self.part({.generation = generation, .rank = rank, .sequence = sequence});
+          },
+          nb::arg("generation"), nb::arg("rank"), nb::arg("sequence"))
+      .def("commit", &kv::HandoffKeys::commit, nb::arg("generation"), nb::arg("rank"));
+}
+
+kv::Descriptor descriptor_of(const nb::kwargs& fields) {
+  kv::Descriptor d;
+  for (const auto& [key, value] : fields) {
+    const auto name = nb::cast<std::string>(key);
+    const auto text = [&](std::string& field) { field = nb::cast<std::string>(value); };
+    const auto count = [&](auto& field) {
+      field = nb::cast<std::remove_reference_t<decltype(field)>>(value);
+    };
+    if (name == "engine") {
+      text(d.engine);
+    } else if (name == "model") {
+      text(d.model);
+    } else if (name == "revision") {
+      text(d.revision);
+    } else if (name == "dtype") {
+      text(d.dtype);
+    } else if (name == "layout") {
+      text(d.layout);
+    } else if (name == "digest") {
+      text(d.digest);
+    } else if (name == "tokens") {
+      count(d.tokens);
+    } else if (name == "layers") {
+      count(d.layers);
+    } else if (name == "heads_total") {
+      count(d.heads_total);
+    } else if (name == "planes") {
+      count(d.planes);
+    } else if (name == "block_tokens") {
+      count(d.block_tokens);
+    } else if (name == "entry_bytes") {
+      count(d.entry_bytes);
+    } else if (name == "rank") {
+      count(d.rank);
+    } else if (name == "ranks") {
+      count(d.ranks);
+    } else if (name == "parts") {
+      count(d.parts);
+    } else {
+      raise_invalid("a hand-off's descriptor has no field '" + name + "'");
+    }
+  }
+  return d;
+}
+
+nb::bytes encode(const kv::Descriptor& self) {
+  const auto bytes = value_of(kv::encode(self));
+  return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+kv::Descriptor parse(const nb::bytes& bytes) {
+  return value_of(kv::parse({reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()}));
+}
+
+void bind_descriptor(nb::module_& module) {
+  nb::class_<kv::Descriptor>(module, "KvDescriptor", "What a hand-off's commit says of itself.")
+      .def(
+          "__init__",
+          [](kv::Descriptor* self, const nb::kwargs& fields) {
+            new (self) kv::Descriptor(descriptor_of(fields));
+          },
+          nb::arg("fields"))
+      .def_static("parse", parse, nb::arg("data"))
+      .def("encode", encode)
+      .def(
+          "check_same",
+          [](const kv::Descriptor& self, const kv::Descriptor& expected) {
+            value_of(kv::check_same(self, expected));
+          },
+          nb::arg("expected"))
+      .def_prop_ro("heads",
+                   [](const kv::Descriptor& self) { return value_of(kv::shape_of(self)).heads; })
+      .def(
+          "share",
+          [](const kv::Descriptor& self, std::uint32_t rank, std::uint32_t ranks) {
+            const auto map = value_of(kv::share_of(self, rank, ranks));
+            return nb::make_tuple(map.part_first, map.paged_first, map.count);
+          },
+          nb::arg("rank"), nb::arg("ranks"))
+      .def_ro("tokens", &kv::Descriptor::tokens)
+      .def_ro("digest", &kv::Descriptor::digest)
+      .def_ro("rank", &kv::Descriptor::rank)
+      .def_ro("ranks", &kv::Descriptor::ranks)
+      .def_ro("parts", &kv::Descriptor::parts)
+      .def(
+          "__eq__",
+          [](const kv::Descriptor& self, nb::handle other) {
+            return nb::isinstance<kv::Descriptor>(other) &&
+                   self == nb::cast<const kv::Descriptor&>(other);
+          },
+          nb::arg("other").none());
+}
+
+kv::Event to_event(std::string_view text) {
+  for (const kv::Event event :
+       {kv::Event::kWrite, kv::Event::kPublished, kv::Event::kFinish, kv::Event::kCommitted,
+        kv::Event::kFail, kv::Event::kCancel, kv::Event::kRelease}) {
+    if (kv::name(event) == text) return event;
+  }
+  raise_invalid("'" + std::string(text) + "' is not an event of a hand-off");
+}
+
+// What a step asks for, and the state it leads to.
+struct StepHandle {
+  kv::Step step;
+};
+
+void bind_handoff(nb::module_& module) {
+  nb::class_<StepHandle>(module, "KvStep", "The outcome of one event.")
+      .def_prop_ro("accepted", [](const StepHandle& self) { return self.step.accepted; })
+      .def_prop_ro("publish_commit",
+                   [](const StepHandle& self) { return self.step.publish_commit; })
+      .def_prop_ro("remove", [](const StepHandle& self) -> nb::object {
+        if (!self.step.remove) return nb::none();
+        return nb::int_(self.step.remove_generation);
+      });
+  nb::class_<kv::Handoff>(module, "KvHandoff",
+                          "The life of one hand-off on the side that writes it, one rank.")
+      .def(nb::init<>())
+      .def(
+          "advance",
+          [](kv::Handoff& self, std::string_view event, std::uint32_t generation) {
+            const kv::Step step = kv::advance(self, to_event(event), generation);
+            self = step.next;
+            return StepHandle{step};
+          },
+          nb::arg("event"), nb::arg("generation"))
+      .def_prop_ro("phase", [](const kv::Handoff& self) { return to_str(kv::name(self.phase)); })
+      .def_ro("generation", &kv::Handoff::generation)
+      .def_ro("published", &kv::Handoff::published);
+}
+
+}  // namespace
+
+void bind_kv(nb::module_& module) {
+  module.def("is_handoff_id", kv::is_handoff_id, nb::arg("text"));
+  bind_keys(module);
+  bind_descriptor(module);
+  bind_handoff(module);
+}
+
+}  // namespace sluice::python
