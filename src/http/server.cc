@@ -196,7 +196,7 @@ asio::awaitable<void> Server::Core::serve(std::shared_ptr<Stream> stream) {
   } catch (const std::exception&) {
     // The Beast edge: a failed allocation or a broken peer ends this connection, nothing else.
     beast::error_code ignored;
-    stream->socket().close(ignored);
+    static_cast<void>(stream->socket().close(ignored));
   }
   --connections_;
 }
