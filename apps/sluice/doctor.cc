@@ -134,7 +134,7 @@ void check_pythons(const Topology& topology, const DoctorCommand& command, Findi
           {.python = engine.python, .environment = std::move(environment), .settings_json = {}});
       known = questions.end() - 1;
     }
-    if (engine.role != Role::kNone) known->settings_json.push_back(engine.connector.dump());
+    if (!ec_role(engine.role).empty()) known->settings_json.push_back(engine.connector.dump());
   }
   for (const PythonQuestion& question : questions) add(out, check_python(question));
 }

@@ -172,8 +172,8 @@ Need cache_need(const EngineSpec& engine) {
 void check_roles(const Topology& topology, Findings& out) {
   std::vector<const EngineSpec*> producers, consumers;
   for (const EngineSpec& engine : topology.engines) {
-    if (engine.role == Role::kProducer || engine.role == Role::kBoth) producers.push_back(&engine);
-    if (engine.role == Role::kConsumer || engine.role == Role::kBoth) consumers.push_back(&engine);
+    if (makes_features(engine.role)) producers.push_back(&engine);
+    if (takes_features(engine.role)) consumers.push_back(&engine);
   }
   if (topology.engines.empty())
     out.push_back({Level::kNote, "topology", "no engine in this file", ""});
@@ -183,7 +183,7 @@ void check_roles(const Topology& topology, Findings& out) {
   }
   if (consumers.empty() && !producers.empty()) {
     out.push_back({Level::kProblem, "topology", "engines produce features and none consumes them",
-                   "give one engine the role prefill_decode or ec_both"});
+                   "give one engine the role prefill, prefill_decode or ec_both"});
   }
   for (const EngineSpec* producer : producers) {
     for (const EngineSpec* consumer : consumers) {
@@ -211,9 +211,31 @@ void check_roles(const Topology& topology, Findings& out) {
   }
 }
 
+// Prefill without decode, or the reverse, hands nothing off.
+void check_handoff(const Topology& topology, Findings& out) {
+  const auto count = [&](Role role) {
+    return std::ranges::count_if(topology.engines,
+                                 [&](const EngineSpec& engine) { return engine.role == role; });
+  };
+  if (count(Role::kPrefill) > 0 && count(Role::kDecode) == 0) {
+    out.push_back({Level::kProblem, "topology", "engines hand KV off and none takes it",
+                   "give one engine the role decode"});
+  }
+  if (count(Role::kDecode) > 0 && count(Role::kPrefill) == 0) {
+    out.push_back({Level::kProblem, "topology", "engines take KV over and none hands it off",
+                   "give one engine the role prefill"});
+  }
+  const bool handing = count(Role::kPrefill) > 0 || count(Role::kDecode) > 0;
+  if (handing && !topology.proxy) {
+    out.push_back({Level::kWarning, "topology",
+                   "prefill and decode need somebody who sends each request to both",
+                   "add a [proxy] table"});
+  }
+}
+
 void check_arguments(const Topology& topology, Findings& out) {
   for (const EngineSpec& engine : topology.engines) {
-    if (engine.role == Role::kNone) continue;
+    if (ec_role(engine.role).empty()) continue;
     if (argument(engine, "--mm-processor-cache-gb") == "0") {
       out.push_back({Level::kProblem, "topology",
                      fmt::format("'{}' runs with --mm-processor-cache-gb 0: an item's identifier "
@@ -251,7 +273,7 @@ void check_arena(const Topology& topology, Findings& out) {
   }
   std::uint64_t needed = 0, largest = 0;
   for (const EngineSpec& engine : topology.engines) {
-    if (engine.role == Role::kNone) continue;
+    if (ec_role(engine.role).empty()) continue;
     const Need need = cache_need(engine);
     if (need.bytes == 0) {
       out.push_back({Level::kNote, "arena",
@@ -289,6 +311,7 @@ void check_arena(const Topology& topology, Findings& out) {
 Findings check_topology(const Topology& topology) {
   Findings out;
   check_roles(topology, out);
+  check_handoff(topology, out);
   check_arguments(topology, out);
   check_arena(topology, out);
   return out;

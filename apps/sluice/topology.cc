@@ -21,20 +21,6 @@ using json = nlohmann::ordered_json;
 constexpr std::size_t kEnginesMax = 64;
 constexpr std::size_t kNameBytesMax = 64;
 
-struct RoleName {
-  std::string_view text;
-  Role role;
-};
-constexpr std::array kRoles = {
-    RoleName{"encoder", Role::kProducer},
-    RoleName{"ec_producer", Role::kProducer},
-    RoleName{"prefill_decode", Role::kConsumer},
-    RoleName{"ec_consumer", Role::kConsumer},
-    RoleName{"ec_both", Role::kBoth},
-    RoleName{"colocated", Role::kNone},
-    RoleName{"none", Role::kNone},
-};
-
 // Reads one table strictly: every key is asked for once, whatever is left over is unknown.
 class Section {
  public:
@@ -154,38 +140,35 @@ std::optional<json> to_json(const toml::node& node) {
   return std::nullopt;
 }
 
-Status read_connector(Section& section, EngineSpec& engine) {
-  const toml::node* node = section.find("connector");
+Status read_connector(Section& section, const std::string& key, json& to) {
+  const toml::node* node = section.find(key);
   if (node == nullptr) return {};
   const auto* values = node->as_table();
-  if (values == nullptr) return section.refuse(*node, "connector must be a table");
-  for (const auto& [key, entry] : *values) {
+  if (values == nullptr) return section.refuse(*node, fmt::format("{} must be a table", key));
+  for (const auto& [name, entry] : *values) {
     auto value = to_json(entry);
     if (!value)
-      return section.refuse(entry, fmt::format("connector.{} must be a plain value or a list",
-                                               std::string(key.str())));
-    engine.connector[std::string(key.str())] = std::move(*value);
+      return section.refuse(entry, fmt::format("{}.{} must be a plain value or a list", key,
+                                               std::string(name.str())));
+    to[std::string(name.str())] = std::move(*value);
   }
   return {};
 }
+
+constexpr std::string_view kRoleList =
+    "encoder, prefill, decode, prefill_decode, ec_both or colocated";
 
 Status read_role(Section& section, EngineSpec& engine) {
   const toml::node* node = section.find("role");
   if (node == nullptr) return {};
   const auto* value = node->as_string();
-  std::vector<std::string> known;
-  for (const RoleName& role : kRoles) {
-    if (value != nullptr && value->get() == role.text) {
-      engine.role = role.role;
-      return {};
-    }
-    known.emplace_back(role.text);
-  }
   const std::string text = value != nullptr ? value->get() : "";
-  return section.refuse(
-      *node,
-      fmt::format("role '{}' is unknown{}: encoder, prefill_decode, ec_both, colocated or none",
-                  text, app::did_you_mean(text, known)));
+  if (const auto role = role_of(text)) {
+    engine.role = *role;
+    return {};
+  }
+  return section.refuse(*node, fmt::format("role '{}' is unknown{}: {}", text,
+                                           app::did_you_mean(text, role_names()), kRoleList));
 }
 
 // What [[engine]] and [engine-defaults] have in common.
@@ -198,7 +181,10 @@ Status read_shared(Section& section, EngineSpec& engine) {
         section.texts("command", command), section.texts("args", args),
         section.texts_by_name("env", environment), section.number("tp", 1, 64, tensor_parallel),
         section.text("connector-module", engine.connector_module),
-        section.text("connector-class", engine.connector_class), read_connector(section, engine)}) {
+        section.text("connector-class", engine.connector_class),
+        read_connector(section, "connector", engine.connector),
+        section.text("kv-connector-class", engine.kv_connector_class),
+        read_connector(section, "kv-connector", engine.kv_connector)}) {
     if (!status) return status;
   }
   engine.tensor_parallel = static_cast<std::uint32_t>(tensor_parallel);
@@ -209,8 +195,8 @@ Status read_shared(Section& section, EngineSpec& engine) {
 }
 
 bool good_name(std::string_view name) {
-  return !name.empty() && name.size() <= kNameBytesMax && name != "sluiced" && name != "." &&
-         name != ".." && std::ranges::all_of(name, [](char c) {
+  return !name.empty() && name.size() <= kNameBytesMax && name != "sluiced" && name != "proxy" &&
+         name != "." && name != ".." && std::ranges::all_of(name, [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '-' || c == '_' || c == '.';
          });
@@ -228,18 +214,16 @@ Result<EngineSpec> read_engine(const toml::table& table, std::string_view path,
   }
   engine.port = static_cast<std::uint16_t>(port);
   if (!good_name(engine.name))
-    return section.refuse(
-        table, "an engine needs a name of letters, digits, '-', '_' and '.', other than sluiced");
+    return section.refuse(table,
+                          "an engine needs a name of letters, digits, '-', '_' and '.', other than "
+                          "sluiced and proxy");
   if (engine.port == 0)
     return section.refuse(table, fmt::format("engine '{}' needs a port", engine.name));
   if (engine.model.empty())
     return section.refuse(table, fmt::format("engine '{}' needs a model", engine.name));
-  if (engine.role == Role::kNone && !table.contains("role")) {
-    return section.refuse(
-        table,
-        fmt::format("engine '{}' needs a role: encoder, prefill_decode, ec_both, colocated or none",
-                    engine.name));
-  }
+  if (!table.contains("role"))
+    return section.refuse(table,
+                          fmt::format("engine '{}' needs a role: {}", engine.name, kRoleList));
   return engine;
 }
 
@@ -278,6 +262,9 @@ Status check_unique(const Topology& topology, std::string_view path) {
       return fail(Code::kInvalidArgument,
                   fmt::format("{}: two engines use port {}", path, engine.port));
   }
+  if (topology.proxy && !ports.insert(topology.proxy->port).second)
+    return fail(Code::kInvalidArgument,
+                fmt::format("{}: the proxy and an engine use port {}", path, topology.proxy->port));
   if (topology.engines.size() > kEnginesMax)
     return fail(Code::kLimit, fmt::format("{}: more than {} engines", path, kEnginesMax));
   return {};
@@ -303,6 +290,45 @@ Status read_engines(const toml::table& root, Section& top, std::string_view path
   return {};
 }
 
+// Every key but host and port is a setting of sluice-proxy, which knows what they may be.
+Status read_proxy(Section& top, std::string_view path, Topology& topology) {
+  const toml::node* node = top.find("proxy");
+  if (node == nullptr) return {};
+  if (!node->is_table()) return top.refuse(*node, "the proxy is written as [proxy]");
+  ProxySpec proxy;
+  std::uint64_t port = proxy.port;
+  Section section(*node->as_table(), path, "proxy.");
+  for (const Status& status :
+       {section.text("host", proxy.host), section.number("port", 1, 65535, port)}) {
+    if (!status) return status;
+  }
+  proxy.port = static_cast<std::uint16_t>(port);
+  for (const auto& [key, value] : *node->as_table()) {
+    const std::string setting(key.str());
+    if (setting == "host" || setting == "port") continue;
+    if (setting == "arena" || setting == "arena-directory" || setting == "instance")
+      return section.refuse(value, fmt::format("proxy.{} follows from this file", setting));
+    const auto plain = to_json(value);
+    if (!plain || plain->is_array())
+      return section.refuse(value, fmt::format("proxy.{} must be a plain value", setting));
+    proxy.settings[setting] = plain->is_string() ? plain->get<std::string>() : plain->dump();
+  }
+  topology.proxy = std::move(proxy);
+  return {};
+}
+
+// A connector's settings with the arena filled in, unless they name one themselves.
+json at_arena(json extra, const Topology& topology) {
+  if (extra.contains("directory")) return extra;
+  const auto directory = topology.arena.find("directory");
+  if (directory != topology.arena.end() && !directory->second.empty()) {
+    extra["directory"] = directory->second;
+  } else if (!extra.contains("arena")) {
+    extra["arena"] = topology.arena_name;
+  }
+  return extra;
+}
+
 bool has_argument(const std::vector<std::string>& args, std::string_view flag) {
   return std::ranges::any_of(args, [&](const std::string& arg) {
     return arg == flag ||
@@ -311,20 +337,6 @@ bool has_argument(const std::vector<std::string>& args, std::string_view flag) {
 }
 
 }  // namespace
-
-std::string_view name(Role role) noexcept {
-  switch (role) {
-    case Role::kProducer:
-      return "ec_producer";
-    case Role::kConsumer:
-      return "ec_consumer";
-    case Role::kBoth:
-      return "ec_both";
-    case Role::kNone:
-      return "none";
-  }
-  return "unknown";
-}
 
 Result<Topology> parse_topology(std::string_view text, std::string_view path) {
   const auto parsed = app::parse_toml(text, path);
@@ -342,6 +354,8 @@ Result<Topology> parse_topology(std::string_view text, std::string_view path) {
       return std::unexpected(read.error());
   }
   if (const auto read = read_engines(*parsed, top, path, topology); !read)
+    return std::unexpected(read.error());
+  if (const auto read = read_proxy(top, path, topology); !read)
     return std::unexpected(read.error());
   for (const Status& status : {top.finish(), check_unique(topology, path)}) {
     if (!status) return std::unexpected(status.error());
@@ -364,11 +378,11 @@ Result<Topology> pair_topology(const PairOptions& options) {
   engine.python = options.python;
   engine.args = options.args;
   engine.name = "encoder";
-  engine.role = Role::kProducer;
+  engine.role = Role::kEncoder;
   engine.port = options.port;
   topology.engines.push_back(engine);
   engine.name = "prefill-decode";
-  engine.role = Role::kConsumer;
+  engine.role = Role::kPrefillDecode;
   engine.port = static_cast<std::uint16_t>(options.port + 1);
   topology.engines.push_back(engine);
   if (const auto settings = daemon_settings(topology); !settings)
@@ -410,21 +424,45 @@ std::vector<std::string> engine_command(const EngineSpec& engine, const Topology
   add("--port", fmt::format("{}", engine.port));
   if (engine.tensor_parallel > 1)
     add("--tensor-parallel-size", fmt::format("{}", engine.tensor_parallel));
-  if (engine.role != Role::kNone) {
-    json extra = engine.connector;
-    const auto directory = topology.arena.find("directory");
-    if (directory != topology.arena.end() && !directory->second.empty()) {
-      if (!extra.contains("directory")) extra["directory"] = directory->second;
-    } else if (!extra.contains("arena") && !extra.contains("directory")) {
-      extra["arena"] = topology.arena_name;
-    }
+  const std::string_view ec = ec_role(engine.role), kv = kv_role(engine.role);
+  if (!ec.empty()) {
     const json transfer = {{"ec_connector", engine.connector_class},
                            {"ec_connector_module_path", engine.connector_module},
-                           {"ec_role", name(engine.role)},
-                           {"ec_connector_extra_config", std::move(extra)}};
+                           {"ec_role", ec},
+                           {"engine_id", engine.name},
+                           {"ec_connector_extra_config", at_arena(engine.connector, topology)}};
     add("--ec-transfer-config", transfer.dump());
   }
+  if (!kv.empty()) {
+    // A hand-off that does not come is computed again instead of failing its request.
+    const json transfer = {{"kv_connector", engine.kv_connector_class},
+                           {"kv_connector_module_path", engine.connector_module},
+                           {"kv_role", kv},
+                           {"engine_id", engine.name},
+                           {"kv_load_failure_policy", "recompute"},
+                           {"kv_connector_extra_config", at_arena(engine.kv_connector, topology)}};
+    add("--kv-transfer-config", transfer.dump());
+  }
   out.insert(out.end(), engine.args.begin(), engine.args.end());
+  return out;
+}
+
+std::vector<std::string> proxy_arguments(const Topology& topology, const std::string& token_file) {
+  if (!topology.proxy) return {};
+  const ProxySpec& proxy = *topology.proxy;
+  std::vector<std::string> out = {"--host", proxy.host, "--port", fmt::format("{}", proxy.port)};
+  if (const auto directory = arena_directory(topology); directory)
+    out.insert(out.end(), {"--arena-directory", *directory});
+  for (const EngineSpec& engine : topology.engines) {
+    if (engine.role == Role::kEncodeAll) continue;  // no stage of the proxy's
+    out.push_back("--instance");
+    out.push_back(fmt::format("{}=http://127.0.0.1:{}", name(engine.role), engine.port));
+  }
+  if (!token_file.empty()) out.insert(out.end(), {"--engine-token-file", token_file});
+  for (const auto& [name, value] : proxy.settings) {
+    out.push_back("--" + name);
+    out.push_back(value);
+  }
   return out;
 }
 

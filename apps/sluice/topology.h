@@ -1,5 +1,5 @@
-// topology.h: what `sluice up` starts: one arena and the engines around it. Documented in
-// docs/operating/topology.md.
+// topology.h: what `sluice up` starts: one arena, the engines around it and the proxy in front.
+// Documented in docs/operating/topology.md.
 //
 // Pure: text in, a checked plan out; nothing is started or looked up.
 // Failure: kInvalidArgument with file, line, the key and the nearest known one: exit 78.
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,16 +18,13 @@
 #include <sluice/error.h>
 
 #include "common/settings.h"
+#include "role.h"
 
 namespace sluice::cli {
 
-enum class Role { kProducer, kConsumer, kBoth, kNone };
-
-std::string_view name(Role role) noexcept;  // "ec_producer", ... as vLLM calls them; "none"
-
 struct EngineSpec {
   std::string name;
-  Role role = Role::kNone;
+  Role role = Role::kColocated;
   std::string model;
   std::uint16_t port = 0;
   std::uint32_t tensor_parallel = 1;
@@ -38,12 +36,23 @@ struct EngineSpec {
   std::string connector_module = "sluice.vllm";
   std::string connector_class = "SluiceECConnector";
   nlohmann::ordered_json connector = nlohmann::ordered_json::object();  // ec_connector_extra_config
+  std::string kv_connector_class = "SluiceKVConnector";
+  nlohmann::ordered_json kv_connector =
+      nlohmann::ordered_json::object();  // kv_connector_extra_config
+};
+
+// sluice-proxy in front of the engines; its settings travel as text and are checked by itself.
+struct ProxySpec {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;
+  app::Layer settings;  // name -> text, host and port left out
 };
 
 struct Topology {
   std::string arena_name = "default";
   app::Layer arena;  // settings of sluiced
   std::vector<EngineSpec> engines;
+  std::optional<ProxySpec> proxy;
   std::string log_directory;
   std::chrono::milliseconds ready_timeout{std::chrono::minutes(10)};
   std::chrono::milliseconds stop_timeout{std::chrono::seconds(30)};
@@ -68,6 +77,8 @@ Result<std::string> arena_directory(const Topology& topology);
 
 std::vector<std::string> daemon_arguments(const Topology& topology);  // without the program itself
 std::vector<std::string> engine_command(const EngineSpec& engine, const Topology& topology);
+// `token_file`: what the engines want as a bearer token, empty if they want none.
+std::vector<std::string> proxy_arguments(const Topology& topology, const std::string& token_file);
 
 // An environment (NAME=value each) with some values in place of others.
 std::vector<std::string> changed_environment(const std::vector<std::string>& environment,

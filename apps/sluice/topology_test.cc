@@ -84,6 +84,57 @@ TEST(Topology, AnEnginesCommandCarriesItsRoleAndTheArena) {
   EXPECT_EQ(std::ranges::count(alone, "--ec-transfer-config"), 0);
 }
 
+TEST(Topology, PrefillAndDecodeGetBothConnectorsAndNeverFailARequestForALostHandOff) {
+  const auto topology = parse_topology(R"(
+[engine-defaults]
+model = "/models/m"
+kv-connector = { layers_per_group = 2 }
+[[engine]]
+name = "p"
+role = "prefill"
+port = 8101
+[[engine]]
+name = "d"
+role = "decode"
+port = 8102
+)",
+                                       "t.toml");
+  ASSERT_TRUE(topology.has_value()) << topology.error().message;
+  const auto prefill = engine_command(topology->engines[0], *topology);
+  const auto decode = engine_command(topology->engines[1], *topology);
+  const auto handed = nlohmann::json::parse(after(prefill, "--kv-transfer-config"));
+  const auto taken = nlohmann::json::parse(after(decode, "--kv-transfer-config"));
+  EXPECT_EQ(handed["kv_role"], "kv_producer");
+  EXPECT_EQ(taken["kv_role"], "kv_consumer");
+  EXPECT_EQ(taken["kv_load_failure_policy"], "recompute");
+  EXPECT_EQ(taken["kv_connector_extra_config"]["layers_per_group"], 2);
+  EXPECT_EQ(taken["kv_connector_extra_config"]["arena"], "default");
+  for (const auto& command : {prefill, decode}) {
+    const auto transfer = nlohmann::json::parse(after(command, "--ec-transfer-config"));
+    EXPECT_EQ(transfer["ec_role"], "ec_consumer");
+  }
+}
+
+TEST(Topology, TheProxyLearnsOfEveryEngineAndKeepsItsOwnSettings) {
+  const auto topology = parse_topology(std::string(kGood) + R"(
+[proxy]
+port = 8000
+threads = 2
+on-failure = "fail"
+)",
+                                       "t.toml");
+  ASSERT_TRUE(topology.has_value()) << topology.error().message;
+  const auto words = proxy_arguments(*topology, "logs/engine.token");
+  EXPECT_EQ(after(words, "--port"), "8000");
+  EXPECT_EQ(after(words, "--host"), "127.0.0.1");
+  EXPECT_EQ(after(words, "--threads"), "2");
+  EXPECT_EQ(after(words, "--on-failure"), "fail");
+  EXPECT_EQ(after(words, "--engine-token-file"), "logs/engine.token");
+  EXPECT_EQ(std::ranges::count(words, "encoder=http://127.0.0.1:8101"), 1);
+  EXPECT_EQ(std::ranges::count(words, "prefill_decode=http://127.0.0.1:8102"), 1);
+  EXPECT_EQ(std::ranges::count(words, "colocated=http://127.0.0.1:8103"), 1);
+}
+
 TEST(Topology, TheFilesOwnArgumentWinsOverTheOneMadeHere) {
   Topology topology = good();
   topology.engines[0].args = {"--host=0.0.0.0", "--model", "/other"};
@@ -108,6 +159,9 @@ TEST(Topology, EveryMistakeIsRefusedNamingItsKeyAndLine) {
       {"[arena]\nsise = '1G'\n", "did you mean 'size'"},
       {"[arena]\nsize = '12Q'\n", "size"},
       {"[arena]\nname = 'a/b'\n", "arena"},
+      {"[proxy]\nport = 0\n", "proxy.port"},
+      {"[proxy]\narena = 'x'\n", "follows from this file"},
+      {"[proxy]\nthreads = [1]\n", "proxy.threads must be a plain value"},
       {"[[engine]]\nname = 'a'\nrole = 'encodr'\nport = 1\nmodel = 'm'\n",
        "did you mean 'encoder'"},
       {"[[engine]]\nname = 'a'\nrole = 'encoder'\nmodel = 'm'\n", "needs a port"},
@@ -146,8 +200,8 @@ TEST(Topology, FlagsAloneMakeOneEncoderAndOnePrefillDecode) {
       {.arena = "a", .size = "64M", .model = "m", .python = "py", .port = 9000, .args = {"--x"}});
   ASSERT_TRUE(topology.has_value());
   ASSERT_EQ(topology->engines.size(), 2u);
-  EXPECT_EQ(topology->engines[0].role, Role::kProducer);
-  EXPECT_EQ(topology->engines[1].role, Role::kConsumer);
+  EXPECT_EQ(topology->engines[0].role, Role::kEncoder);
+  EXPECT_EQ(topology->engines[1].role, Role::kPrefillDecode);
   EXPECT_EQ(topology->engines[1].port, 9001);
   EXPECT_FALSE(
       pair_topology({.size = "12Q", .model = "m", .python = "py", .args = {}}).has_value());

@@ -1,10 +1,12 @@
-// up.cc: `sluice up`: one command for sluiced and the engines of a machine.
+// up.cc: `sluice up`: one command for sluiced, the engines and the proxy of a machine.
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,6 +14,7 @@
 
 #include <sluice/client.h>
 
+#include "base/unique_fd.h"
 #include "commands.h"
 #include "common/exit_code.h"
 #include "common/json_view.h"
@@ -49,9 +52,9 @@ bool runnable(const std::string& path) {
 }
 
 // Beside this program, in the build tree's neighbouring folder, then along PATH.
-Result<std::string> find_daemon(const UpCommand& command) {
+Result<std::string> find_program(const UpCommand& command, const std::string& program) {
   const std::filesystem::path here = std::filesystem::path(command.self_path).parent_path();
-  for (const auto& candidate : {here / "sluiced", here.parent_path() / "sluiced" / "sluiced"}) {
+  for (const auto& candidate : {here / program, here.parent_path() / program / program}) {
     std::error_code ignored;
     if (std::filesystem::is_regular_file(candidate, ignored) && runnable(candidate))
       return candidate.string();
@@ -60,14 +63,12 @@ Result<std::string> find_daemon(const UpCommand& command) {
   while (!rest.empty()) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
     rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
-    std::string candidate = fmt::format("{}/sluiced", folder);
+    std::string candidate = fmt::format("{}/{}", folder, program);
     if (!folder.empty() && runnable(candidate)) return candidate;
   }
-  return fail(
-      Code::kNotFound,
-      fmt::format(
-          "sluiced is neither beside {} nor in PATH: install it, or build the target sluiced",
-          command.self_path));
+  return fail(Code::kNotFound,
+              fmt::format("{} is neither beside {} nor in PATH: install it, or build the target {}",
+                          program, command.self_path, program));
 }
 
 // Ready: our own sluiced serves the arena. One that was there before would have another process
@@ -85,9 +86,9 @@ std::function<bool(const Child&)> daemon_ready(std::string directory) {
   };
 }
 
-std::function<bool(const Child&)> engine_ready(std::uint16_t port) {
-  return [port](const Child&) {
-    const auto answer = http::probe({.port = port, .target = "/health", .timeout = kProbeTimeout});
+std::function<bool(const Child&)> answers(std::uint16_t port, std::string target) {
+  return [port, target = std::move(target)](const Child&) {
+    const auto answer = http::probe({.port = port, .target = target, .timeout = kProbeTimeout});
     return answer.has_value() && answer->status == 200;
   };
 }
@@ -101,42 +102,107 @@ Status make_folder(const std::string& path) {
   return {};
 }
 
+Status check_port(std::uint16_t port, const std::string& owner) {
+  const auto answer = http::probe({.port = port, .target = "/health", .timeout = kProbeTimeout});
+  if (!answer && answer.error().code == Code::kUnavailable) return {};
+  return fail(Code::kUnavailable,
+              fmt::format("port {} of {} is taken by another process", port, owner));
+}
+
 // Somebody else's server on an engine's port would answer /health in its place.
 Status check_ports(const Topology& topology) {
   for (const EngineSpec& engine : topology.engines) {
-    const auto answer =
-        http::probe({.port = engine.port, .target = "/health", .timeout = kProbeTimeout});
-    if (!answer && answer.error().code == Code::kUnavailable) continue;
-    return fail(Code::kUnavailable,
-                fmt::format("port {} of engine '{}' is taken by another process", engine.port,
-                            engine.name));
+    if (auto free = check_port(engine.port, fmt::format("engine '{}'", engine.name)); !free)
+      return free;
   }
-  return {};
+  return topology.proxy ? check_port(topology.proxy->port, "the proxy") : Status{};
+}
+
+struct Programs {
+  std::string daemon;
+  std::string proxy;  // empty: no proxy is wanted
+};
+
+Result<Programs> find_programs(const Topology& topology, const UpCommand& command) {
+  Programs found;
+  auto daemon = find_program(command, "sluiced");
+  if (!daemon) return std::unexpected(daemon.error());
+  found.daemon = std::move(*daemon);
+  if (!topology.proxy) return found;
+  auto proxy = find_program(command, "sluice-proxy");
+  if (!proxy) return std::unexpected(proxy.error());
+  found.proxy = std::move(*proxy);
+  return found;
+}
+
+std::string log_path(const Topology& topology, std::string_view program) {
+  return fmt::format("{}/{}.log", topology.log_directory, program);
+}
+
+// Only the proxy knows what the engines want to hear; a client that finds an engine's port does not.
+std::string token_path(const Topology& topology) {
+  return topology.proxy ? topology.log_directory + "/engine.token" : "";
+}
+
+Stage daemon_stage(const Topology& topology, const UpCommand& command, const std::string& program,
+                   const std::string& directory) {
+  std::vector<std::string> words = {program};
+  for (std::string& word : daemon_arguments(topology)) words.push_back(std::move(word));
+  return {.spec = {.name = "sluiced",
+                   .command = std::move(words),
+                   .environment = command.environment,
+                   .log_path = log_path(topology, "sluiced")},
+          .first = true,
+          .awaited = fmt::format("on the socket in {}", directory),
+          .ready = daemon_ready(directory)};
+}
+
+Stage engine_stage(const Topology& topology, const UpCommand& command, const EngineSpec& engine,
+                   const std::string& token) {
+  std::map<std::string, std::string> changes = engine.environment;
+  if (!token.empty()) changes["VLLM_API_KEY"] = token;
+  return {.spec = {.name = engine.name,
+                   .command = engine_command(engine, topology),
+                   .environment = changed_environment(command.environment, changes),
+                   .log_path = log_path(topology, engine.name)},
+          .first = false,
+          .awaited = fmt::format("GET http://127.0.0.1:{}/health", engine.port),
+          .ready = answers(engine.port, "/health")};
+}
+
+// Ready when it has found every engine healthy.
+Stage proxy_stage(const Topology& topology, const ProxySpec& proxy, const UpCommand& command,
+                  const std::string& program) {
+  std::vector<std::string> words = {program};
+  for (std::string& word : proxy_arguments(topology, token_path(topology)))
+    words.push_back(std::move(word));
+  return {.spec = {.name = "proxy",
+                   .command = std::move(words),
+                   .environment = command.environment,
+                   .log_path = log_path(topology, "proxy")},
+          .first = false,
+          .awaited = fmt::format("GET http://127.0.0.1:{}/readyz", proxy.port),
+          .ready = answers(proxy.port, "/readyz")};
 }
 
 std::vector<Stage> stages_of(const Topology& topology, const UpCommand& command,
-                             const std::string& daemon, const std::string& directory) {
+                             const Programs& programs, const std::string& directory,
+                             const std::string& token) {
   std::vector<Stage> stages;
-  std::vector<std::string> words = {daemon};
-  for (std::string& word : daemon_arguments(topology)) words.push_back(std::move(word));
-  stages.push_back({.spec = {.name = "sluiced",
-                             .command = std::move(words),
-                             .environment = command.environment,
-                             .log_path = topology.log_directory + "/sluiced.log"},
-                    .first = true,
-                    .awaited = fmt::format("on the socket in {}", directory),
-                    .ready = daemon_ready(directory)});
-  for (const EngineSpec& engine : topology.engines) {
-    stages.push_back(
-        {.spec = {.name = engine.name,
-                  .command = engine_command(engine, topology),
-                  .environment = changed_environment(command.environment, engine.environment),
-                  .log_path = fmt::format("{}/{}.log", topology.log_directory, engine.name)},
-         .first = false,
-         .awaited = fmt::format("GET http://127.0.0.1:{}/health", engine.port),
-         .ready = engine_ready(engine.port)});
-  }
+  stages.push_back(daemon_stage(topology, command, programs.daemon, directory));
+  for (const EngineSpec& engine : topology.engines)
+    stages.push_back(engine_stage(topology, command, engine, token));
+  if (topology.proxy)
+    stages.push_back(proxy_stage(topology, *topology.proxy, command, programs.proxy));
   return stages;
+}
+
+// Where a client on this machine finds it.
+std::string address_of(const ProxySpec& proxy) {
+  const bool anywhere = proxy.host == "0.0.0.0" || proxy.host == "::";
+  const std::string host = anywhere ? "127.0.0.1" : proxy.host;
+  return host.contains(':') ? fmt::format("http://[{}]:{}", host, proxy.port)
+                            : fmt::format("http://{}:{}", host, proxy.port);
 }
 
 json describe(const Topology& topology, const std::string& directory) {
@@ -148,11 +214,16 @@ json describe(const Topology& topology, const std::string& directory) {
                        {"port", engine.port},
                        {"address", fmt::format("http://127.0.0.1:{}", engine.port)}});
   }
-  return {{"pid", ::getpid()},
-          {"arena", topology.arena_name},
-          {"directory", directory},
-          {"log_directory", topology.log_directory},
-          {"engines", std::move(engines)}};
+  json out = {{"pid", ::getpid()},
+              {"arena", topology.arena_name},
+              {"directory", directory},
+              {"log_directory", topology.log_directory},
+              {"engines", std::move(engines)}};
+  if (topology.proxy) {
+    out["proxy"] = {{"port", topology.proxy->port}, {"address", address_of(*topology.proxy)}};
+    out["engine_token_file"] = token_path(topology);
+  }
+  return out;
 }
 
 int show_plan(const Output& out, const std::vector<Stage>& stages) {
@@ -168,6 +239,35 @@ int show_plan(const Output& out, const std::vector<Stage>& stages) {
   if (out.json()) out.value({{"stages", std::move(list)}});
   return app::kExitOk;
 }
+
+// Random, as long as a SHA-256; only this user may read the file, which goes when `up` leaves.
+class EngineToken {
+ public:
+  explicit EngineToken(std::string path) : path_(std::move(path)) {}
+  ~EngineToken() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  EngineToken(const EngineToken&) = delete;
+  EngineToken& operator=(const EngineToken&) = delete;
+
+  Result<std::string> make() {
+    if (path_.empty()) return "";
+    std::array<unsigned char, 32> random{};
+    if (::getentropy(random.data(), random.size()) != 0)
+      return fail(Code::kIo, fmt::format("no random bytes: {}", std::strerror(errno)));
+    std::string token = fmt::format("{:02x}", fmt::join(random, ""));
+    ::unlink(path_.c_str());
+    const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file ||
+        ::write(file.get(), token.data(), token.size()) != static_cast<ssize_t>(token.size())) {
+      return fail(Code::kIo, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+    }
+    return token;
+  }
+
+ private:
+  std::string path_;
+};
 
 // Removed when `up` leaves.
 class ReadyFile {
@@ -208,6 +308,9 @@ int supervise(const Global& global, const UpCommand& command, const Topology& to
       progress.note(fmt::format("  {:<20} {:<12} http://127.0.0.1:{}", engine.name,
                                 name(engine.role), engine.port));
     }
+    if (topology.proxy)
+      progress.note(fmt::format("  {:<20} {:<12} {}/v1", "proxy", "clients here",
+                                address_of(*topology.proxy)));
     return {};
   };
   return Supervisor(std::move(stages),
@@ -239,14 +342,18 @@ int run(const Global& global, const UpCommand& command) {
   if (command.stop_timeout) topology->stop_timeout = *command.stop_timeout;
   const auto directory = arena_directory(*topology);
   if (!directory) return refuse(out, directory.error());
-  const auto daemon = find_daemon(command);
-  if (!daemon) return refuse(out, daemon.error());
-  std::vector<Stage> stages = stages_of(*topology, command, *daemon, *directory);
-  if (command.dry_run) return show_plan(out, stages);
+  const auto programs = find_programs(*topology, command);
+  if (!programs) return refuse(out, programs.error());
+  if (command.dry_run)
+    return show_plan(out, stages_of(*topology, command, *programs, *directory, ""));
   if (const auto made = make_folder(topology->log_directory); !made)
     return refuse(out, made.error());
   if (const auto free = check_ports(*topology); !free) return refuse(out, free.error());
-  return supervise(global, command, *topology, *directory, std::move(stages));
+  EngineToken token_file(token_path(*topology));
+  const auto token = token_file.make();
+  if (!token) return refuse(out, token.error());
+  return supervise(global, command, *topology, *directory,
+                   stages_of(*topology, command, *programs, *directory, *token));
 }
 
 }  // namespace sluice::cli

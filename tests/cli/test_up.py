@@ -16,6 +16,7 @@ from arena_daemon import until
 from programs import Outcome, Sluice
 
 ENGINE = Path(__file__).with_name("engine.py")
+EXAMPLES = Path(__file__).resolve().parents[2] / "deploy" / "topologies"
 TIMEOUT_S = 60.0
 
 
@@ -160,7 +161,7 @@ def test_all_come_up_in_order_and_go_down_in_reverse(
     ready = up.ready()
     assert ready["arena"] == "up-test"
     assert [engine["name"] for engine in ready["engines"]] == ["encoder", "pd"]
-    assert [engine["role"] for engine in ready["engines"]] == ["ec_producer", "ec_consumer"]
+    assert [engine["role"] for engine in ready["engines"]] == ["encoder", "prefill_decode"]
     assert up.stop(number) == 0
     lines = up.output().splitlines()
 
@@ -324,6 +325,17 @@ def test_json_events_tell_the_same_story(new_up: Callable[..., Up]) -> None:
     events = [json.loads(line) for line in up.output().splitlines()]
     assert [e["name"] for e in events if e["event"] == "ready"] == ["sluiced", "encoder"]
     assert [e["name"] for e in events if e["event"] == "stopped"] == ["encoder", "sluiced"]
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_is_understood_and_tells_the_proxy_of_its_engines(
+    sluice_program: Path, file: Path
+) -> None:
+    done = Sluice(sluice_program, "")("up", str(file), "--dry-run", "--json")
+    stages = {stage["name"]: stage["command"] for stage in done.json()["stages"]}
+    told = [word for word in stages["proxy"] if "=http://127.0.0.1:" in word]
+    assert len(told) == len(stages) - 2  # all but sluiced and the proxy
+    assert "--engine-token-file" in stages["proxy"]
 
 
 def test_a_dry_run_shows_the_commands_and_starts_nothing(
