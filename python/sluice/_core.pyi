@@ -373,3 +373,135 @@ class Client:
     def __exit__(self, *args: object) -> None: ...
 
 def default_directory(arena: str = "default") -> str: ...
+
+# --- the hand-off of KV ---
+
+HandoffEvent = Literal["write", "published", "finish", "committed", "fail", "cancel", "release"]
+HandoffPhase = Literal["prepared", "writing", "committing", "committed", "rolled_back", "released"]
+
+def is_handoff_id(text: str) -> bool:
+    """32 lower-case hexadecimal digits?"""
+
+class KvKeys:
+    """The keys of one hand-off."""
+
+    def __init__(self, tenant: str, handoff: str) -> None: ...
+    @property
+    def prefix(self) -> str:
+        """What all keys of the hand-off begin with."""
+
+    def prefix_of(self, generation: int, rank: int) -> str: ...
+    def part(self, generation: int, rank: int, sequence: int) -> ObjectKey: ...
+    def commit(self, generation: int, rank: int) -> ObjectKey: ...
+
+class KvDescriptor:
+    """What a hand-off's commit says of itself."""
+
+    def __init__(
+        self,
+        *,
+        engine: str = "",
+        model: str = "",
+        revision: str = "",
+        dtype: str = "",
+        layout: str = "",
+        digest: str = "",
+        tokens: int = 0,
+        layers: int = 0,
+        heads_total: int = 0,
+        planes: int = 1,
+        block_tokens: int = 0,
+        entry_bytes: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
+        parts: int = 0,
+    ) -> None: ...
+    @staticmethod
+    def parse(data: bytes) -> KvDescriptor: ...
+    def encode(self) -> bytes: ...
+    def check_same(self, expected: KvDescriptor) -> None:
+        """Raises Conflict naming the first field that differs, with both values."""
+
+    @property
+    def heads(self) -> int:
+        """That the writing rank holds."""
+
+    def share(self, rank: int, ranks: int) -> tuple[int, int, int]:
+        """Which of the writer's heads a reading rank takes: (first in the part, first in the
+        reader's cache, how many).
+        """
+
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def parts(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+class KvStep:
+    """The outcome of one event."""
+
+    @property
+    def accepted(self) -> bool: ...
+    @property
+    def publish_commit(self) -> bool: ...
+    @property
+    def remove(self) -> int | None:
+        """The generation whose objects are to be removed."""
+
+class KvHandoff:
+    """The life of one hand-off on the side that writes it, one rank."""
+
+    def __init__(self) -> None: ...
+    def advance(self, event: HandoffEvent, generation: int) -> KvStep: ...
+    @property
+    def phase(self) -> HandoffPhase: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def published(self) -> int: ...
+
+class KvCache:
+    """An engine's paged cache, by address; the caller keeps its memory alive."""
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[int, int, int, int, int, int, int]],
+        *,
+        planes: int,
+        heads: int,
+        block_tokens: int,
+        entry_bytes: int,
+    ) -> None:
+        """`layers`: (address, bytes, blocks, plane stride, block stride, head stride, token
+        stride), strides in bytes.
+        """
+
+    @property
+    def layers(self) -> int: ...
+    def part_shape(self, layers: int, blocks: int) -> tuple[int, ...]:
+        """Of a part's only tensor, dtype uint8."""
+
+    def gather(
+        self, writer: Writer, *, first_layer: int, layers: int, block_ids: Sequence[int]
+    ) -> None:
+        """Copies blocks into a reservation of one tensor."""
+
+    def scatter(
+        self,
+        lease: Lease,
+        *,
+        first_layer: int,
+        layers: int,
+        block_ids: Sequence[int],
+        part_blocks: int,
+        part_first_block: int,
+        part_heads: int,
+        heads: tuple[int, int, int],
+    ) -> None:
+        """Copies a part's blocks from `part_first_block` on into the cache."""

@@ -13,12 +13,13 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Literal, Protocol
 
 from vllm.logger import init_logger
 
 from sluice import _core
 from sluice.vllm.counters import Counters
-from sluice.vllm.settings import ConfigurationError, Settings
+from sluice.vllm.settings import ConfigurationError
 
 logger = init_logger("vllm.sluice.attachment")
 
@@ -28,11 +29,27 @@ _TICK_S = 0.5
 _TICK_SOON_S = 0.02
 _BOOTS_KEPT = 2
 
+
+class AttachSettings(Protocol):
+    """The part of a connector's settings that says which arena, and how to reach it."""
+
+    @property
+    def arena(self) -> str: ...
+    @property
+    def directory(self) -> str: ...
+    @property
+    def attach_timeout_s(self) -> float: ...
+    @property
+    def strict_daemon(self) -> bool: ...
+    @property
+    def verify(self) -> Literal["once", "always"]: ...
+
+
 Listener = Callable[["_core.Client"], bool]
 
 
 class Attachment:
-    def __init__(self, settings: Settings, label: str, counters: Counters) -> None:
+    def __init__(self, settings: AttachSettings, label: str, counters: Counters) -> None:
         self._settings = settings
         self._label = label
         self._counters = counters

@@ -5,7 +5,7 @@ start-up: a connector whose hooks are not called moves nothing, silently.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.vllm.settings import ConfigurationError
@@ -42,20 +42,20 @@ HOOKS: dict[str, tuple[str, ...]] = {
 }
 
 
-def check_hooks(base: type) -> None:
+def check_hooks(
+    base: type, hooks: Mapping[str, tuple[str, ...]] = HOOKS, kind: str = "encoder-cache"
+) -> None:
     """Raises ConfigurationError when a hook of `base` is missing or takes other parameters."""
-    for name, expected in HOOKS.items():
+    for name, expected in hooks.items():
         hook: Callable[..., Any] | None = getattr(base, name, None)
         if hook is None:
-            raise ConfigurationError(
-                f"this vLLM has no encoder-cache hook {name}(); {_supported_text()}"
-            )
+            raise ConfigurationError(f"this vLLM has no {kind} hook {name}(); {_supported_text()}")
         found = tuple(inspect.signature(hook).parameters)
         if found and found[0] == "self":
             found = found[1:]
         if found != expected:
             raise ConfigurationError(
-                f"this vLLM's encoder-cache hook {name}() takes ({', '.join(found)}) where "
+                f"this vLLM's {kind} hook {name}() takes ({', '.join(found)}) where "
                 f"({', '.join(expected)}) was expected; {_supported_text()}"
             )
 

@@ -5,7 +5,7 @@ Threads:   any.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 # name -> what it counts; the names are those of the Prometheus metrics, after `sluice_ec_`.
 COUNTERS: dict[str, str] = {
@@ -52,13 +52,13 @@ COUNTERS: dict[str, str] = {
 class Counters:
     """Named counts of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[str] = COUNTERS) -> None:
         self._lock = threading.Lock()
-        self._values = dict.fromkeys(COUNTERS, 0)
+        self._values = dict.fromkeys(names, 0)
         self.version = 0  # changes with every count
 
     def add(self, name: str, amount: int = 1) -> None:
-        """`name` must be one of COUNTERS."""
+        """`name` must be one of the names it was made with."""
         with self._lock:
             self._values[name] += amount
             self.version += 1

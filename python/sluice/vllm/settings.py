@@ -6,10 +6,11 @@ Failure:   an unknown key, a wrong type or a value out of range raises `Configur
 """
 
 import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
+
+from sluice.vllm import checks
 
 STORABLE_MODALITIES = ("image", "video", "audio")
 
@@ -104,51 +105,11 @@ def _typed(key: str, value: Any) -> Any:
     problem = check(value)
     if problem is not None:
         raise ConfigurationError(f'ec_connector_extra_config: "{key}" {problem}, not {value!r}')
-    if check is _seconds or check is _share:
+    if check is checks.seconds or check is checks.share:
         return float(value)
     if check is _modalities:
         return tuple(cast("list[str]", value))
     return value
-
-
-def _text(value: Any) -> str | None:
-    return None if isinstance(value, str) else "must be a string"
-
-
-def _name(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "must be a non-empty string"
-
-
-def _flag(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "must be true or false"
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _seconds(value: Any) -> str | None:
-    if _number(value) and 0 < value <= 3600:
-        return None
-    return "must be a number of seconds above 0 and at most 3600"
-
-
-def _share(value: Any) -> str | None:
-    return None if _number(value) and 0 < value <= 1 else "must be a number above 0 and at most 1"
-
-
-def _count(value: Any) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65536:
-        return None
-    return "must be a whole number from 1 to 65536"
-
-
-def _on_failure(value: Any) -> str | None:
-    return None if value in ("fallback", "fail") else 'must be "fallback" or "fail"'
-
-
-def _verify(value: Any) -> str | None:
-    return None if value in ("once", "always") else 'must be "once" or "always"'
 
 
 def _modalities(value: Any) -> str | None:
@@ -159,28 +120,28 @@ def _modalities(value: Any) -> str | None:
 
 
 _CHECKS = {
-    "arena": _name,
-    "directory": _text,
-    "attach_timeout_s": _seconds,
-    "strict_daemon": _flag,
-    "tenant": _name,
-    "key_prefix": _text,
-    "model": _text,
-    "revision": _text,
-    "encoder": _text,
-    "on_failure": _on_failure,
-    "wait_with_media_s": _seconds,
-    "wait_without_media_s": _seconds,
-    "verify": _verify,
+    "arena": checks.name,
+    "directory": checks.text,
+    "attach_timeout_s": checks.seconds,
+    "strict_daemon": checks.flag,
+    "tenant": checks.name,
+    "key_prefix": checks.text,
+    "model": checks.text,
+    "revision": checks.text,
+    "encoder": checks.text,
+    "on_failure": checks.on_failure,
+    "wait_with_media_s": checks.seconds,
+    "wait_without_media_s": checks.seconds,
+    "verify": checks.verify,
     "soft_pin_modalities": _modalities,
-    "soft_pin_ttl_s": _seconds,
-    "scan_nonfinite": _flag,
-    "store_local_encodes": _flag,
-    "reserve_timeout_s": _seconds,
-    "publish_timeout_s": _seconds,
-    "write_timeout_s": _seconds,
-    "save_queue_items_max": _count,
-    "pinned_share_max": _share,
-    "allow_priority_scheduling": _flag,
-    "allow_small_arena": _flag,
+    "soft_pin_ttl_s": checks.seconds,
+    "scan_nonfinite": checks.flag,
+    "store_local_encodes": checks.flag,
+    "reserve_timeout_s": checks.seconds,
+    "publish_timeout_s": checks.seconds,
+    "write_timeout_s": checks.seconds,
+    "save_queue_items_max": checks.count,
+    "pinned_share_max": checks.share,
+    "allow_priority_scheduling": checks.flag,
+    "allow_small_arena": checks.flag,
 }

@@ -1,0 +1,58 @@
+"""What this engine's KV is: everything of a hand-off's descriptor but the prompt.
+
+Two engines exchange KV exactly when these agree (TP sizes may differ).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import vllm
+
+from sluice import _core
+from sluice.vllm import fingerprints
+from sluice.vllm.kv.settings import KVSettings
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+
+    from sluice.vllm.kv.paged_cache import PagedCache
+
+
+class Description:
+    """Makes descriptors. `cache`: this rank's, from which the shape is read."""
+
+    def __init__(
+        self, vllm_config: "VllmConfig", settings: KVSettings, cache: "PagedCache", ranks: int
+    ) -> None:
+        model_config = vllm_config.model_config
+        model = str(model_config.model)
+        self._ranks = ranks
+        self._fields: dict[str, Any] = {
+            "engine": f"vllm {vllm.__version__}",
+            "model": settings.model or fingerprints.model_name(model),
+            "revision": settings.revision or fingerprints.revision(model, model_config.revision),
+            "dtype": cache.dtype,
+            "layout": cache.layout,
+            "layers": cache.layers,
+            "heads_total": max(1, int(model_config.get_total_num_kv_heads())),
+            "planes": cache.planes,
+            "block_tokens": cache.block_tokens,
+            "entry_bytes": cache.entry_bytes,
+        }
+
+    def of(
+        self,
+        *,
+        rank: int,
+        tokens: int,
+        digest: str,
+        parts: int = 1,
+        ranks: int | None = None,
+    ) -> "_core.KvDescriptor":
+        return _core.KvDescriptor(
+            **self._fields,
+            rank=rank,
+            ranks=self._ranks if ranks is None else ranks,
+            tokens=tokens,
+            digest=digest,
+            parts=parts,
+        )

@@ -1,0 +1,88 @@
+"""`kv_transfer_params` of a request: what the proxy tells an engine, and what the engine answers.
+
+Clients cannot send these (the proxy refuses them), but nothing here trusts their form.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sluice import _core
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillParams:
+    """Compute the prompt and hand its KV off under this name."""
+
+    handoff: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeParams:
+    """A committed hand-off."""
+
+    handoff: str
+    generation: int
+    tokens: int
+    digest: str
+    ranks: int
+    keep: bool  # others will read it: whoever made the name removes it
+
+
+class Malformed(ValueError):
+    """Parameters that ask for a hand-off and cannot be understood. One sentence."""
+
+
+def parse(params: Any) -> PrefillParams | DecodeParams | None:
+    """None: the request has nothing to do with a hand-off. Raises Malformed."""
+    if not isinstance(params, dict):
+        return None
+    prefill, decode = params.get("do_remote_decode"), params.get("do_remote_prefill")
+    if not prefill and not decode:
+        return None
+    handoff = params.get("sluice_handoff")
+    if prefill and decode:
+        raise Malformed("do_remote_decode and do_remote_prefill are both set")
+    if not isinstance(handoff, str) or not _core.is_handoff_id(handoff):
+        raise Malformed("sluice_handoff is not 32 lower-case hexadecimal digits")
+    if prefill:
+        return PrefillParams(handoff)
+    digest = params.get("digest")
+    if not isinstance(digest, str) or not digest:
+        raise Malformed("digest is missing")
+    return DecodeParams(
+        handoff,
+        _number(params, "generation", 0),
+        _number(params, "tokens", 1),
+        digest,
+        _number(params, "ranks", 1),
+        params.get("keep") is True,
+    )
+
+
+def _number(params: dict[str, Any], name: str, least: int) -> int:
+    value = params.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 32:
+        raise Malformed(f"{name} is not a whole number from {least} on")
+    return value
+
+
+def committed(params: DecodeParams) -> dict[str, Any]:
+    """What prefill answers, and decode is sent unchanged."""
+    return {
+        "do_remote_prefill": True,
+        "do_remote_decode": False,
+        "sluice_handoff": params.handoff,
+        "generation": params.generation,
+        "tokens": params.tokens,
+        "digest": params.digest,
+        "ranks": params.ranks,
+    }
+
+
+def not_committed(handoff: str, reason: str) -> dict[str, Any]:
+    return {
+        "do_remote_prefill": False,
+        "do_remote_decode": False,
+        "sluice_handoff": handoff,
+        "reason": reason,
+    }

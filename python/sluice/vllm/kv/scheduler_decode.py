@@ -1,0 +1,141 @@
+"""Decode, scheduler side: which requests take their prompt from a hand-off, and when it is over.
+
+Invariant: a request matches at most once; its load is given to the workers once and cancelled at
+           most once. The hand-off is removed when the load ended or the request did, whichever is
+           first, unless its parameters say that others read it.
+Threads:   vLLM's scheduler thread. Nothing here waits.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vllm.logger import init_logger
+
+from sluice.vllm.attachment import Attachment
+from sluice.vllm.counters import Counters
+from sluice.vllm.kv.janitor import Janitor
+from sluice.vllm.kv.metadata import LoadJob
+from sluice.vllm.kv.params import DecodeParams, Malformed
+from sluice.vllm.kv.prompt_digest import prompt_digest
+
+if TYPE_CHECKING:
+    from vllm.v1.core.kv_cache_manager import KVCacheBlocks
+    from vllm.v1.request import Request
+
+logger = init_logger("vllm.sluice.kv.decode")
+
+
+@dataclass(slots=True)
+class _Wanted:
+    params: DecodeParams
+    matched: bool = False
+    loading: bool = False
+    released: bool = False
+
+
+class DecodePlanner:
+    def __init__(
+        self, attachment: Attachment, counters: Counters, janitor: Janitor, block_tokens: int
+    ) -> None:
+        self._attachment = attachment
+        self._counters = counters
+        self._janitor = janitor
+        self._block_tokens = block_tokens
+        self._wanted: dict[str, _Wanted] = {}  # by request
+        self._loads: list[LoadJob] = []
+        self._cancelled: list[str] = []
+        self._said_mismatch = False
+
+    def on_new_request(self, request: "Request", params: DecodeParams | Malformed) -> None:
+        if isinstance(params, Malformed):
+            self._fall_back(f"its parameters are malformed: {params}")
+            return
+        digest = prompt_digest(request)
+        if params.tokens != request.num_prompt_tokens:
+            self._fall_back(
+                f"hand-off {params.handoff} is of a prompt of {params.tokens} tokens, "
+                f"this one has {request.num_prompt_tokens}"
+            )
+        elif params.digest != digest:
+            self._fall_back(
+                f"hand-off {params.handoff} is of the prompt {params.digest}, this one is {digest}"
+            )
+        else:
+            self._wanted[request.request_id] = _Wanted(params)
+
+    def matched_tokens(self, request: "Request", computed: int) -> int:
+        """Without side effects: the scheduler asks as often as it likes."""
+        wanted = self._wanted.get(request.request_id)
+        if wanted is None or wanted.matched or self._attachment.client is None:
+            return 0
+        return max(0, wanted.params.tokens - computed)
+
+    def update_state_after_alloc(
+        self, request: "Request", blocks: "KVCacheBlocks", external: int
+    ) -> None:
+        wanted = self._wanted.get(request.request_id)
+        if wanted is None or wanted.matched:
+            return
+        wanted.matched = True
+        if external == 0:  # the engine does not want it (prompt log-probabilities, no arena)
+            self._fall_back(None)
+            self._release(wanted)
+            return
+        params = wanted.params
+        first = (params.tokens - external) // self._block_tokens
+        end = -(-params.tokens // self._block_tokens)
+        wanted.loading = True
+        self._counters.add("matches")
+        self._loads.append(
+            LoadJob(
+                request.request_id,
+                params.handoff,
+                params.generation,
+                params.ranks,
+                params.tokens,
+                params.digest,
+                first,
+                tuple(blocks.get_block_ids()[0][first:end]),
+            )
+        )
+
+    def build(self) -> tuple[list[LoadJob], list[str]]:
+        """New loads, and loads nobody waits for any more."""
+        loads, self._loads = self._loads, []
+        cancelled, self._cancelled = self._cancelled, []
+        return loads, cancelled
+
+    def received(self, request_id: str) -> None:
+        """Every rank has answered for this load."""
+        wanted = self._wanted.get(request_id)
+        if wanted is not None and wanted.loading:
+            wanted.loading = False
+            self._release(wanted)
+
+    def failed(self) -> None:
+        """A load has failed: the engine computes that prompt."""
+        self._fall_back(None)
+
+    def request_finished(self, request: "Request") -> None:
+        """May be called twice for one request, and for one that was never scheduled."""
+        wanted = self._wanted.pop(request.request_id, None)
+        if wanted is None:
+            return
+        if wanted.loading:
+            self._cancelled.append(request.request_id)
+        self._release(wanted)
+
+    def _release(self, wanted: _Wanted) -> None:
+        if not wanted.released and not wanted.params.keep:
+            self._janitor.release(wanted.params.handoff)
+        wanted.released = True
+
+    def _fall_back(self, why: str | None) -> None:
+        self._counters.add("fallbacks")
+        if why is not None and not self._said_mismatch:
+            self._said_mismatch = True
+            logger.error(
+                "sluice: a prompt is computed here although it has a hand-off: %s; further ones "
+                "are only counted",
+                why,
+            )
