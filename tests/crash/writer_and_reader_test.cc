@@ -21,7 +21,7 @@ constexpr std::size_t kMiB = 1u << 20;
 std::uint32_t fill(Client& client, std::uint32_t first) {
   for (std::uint32_t key = first;; ++key) {
     const auto put =
-        put_identity(client, {key, 1}, 65'000, {.timeout = milliseconds(20), .hard_pin = true});
+        put_identity(client, {key, 1}, 65'000, {.timeout = milliseconds(500), .hard_pin = true});
     if (put) continue;
     EXPECT_EQ(put.error().code, Code::kOutOfSpace) << put.error().message;
     return key - first;
