@@ -130,7 +130,7 @@ void bind_descriptor(nb::module_& module) {
 
 kv::Event to_event(std::string_view text) {
   for (const kv::Event event :
-       {kv::Event::kWrite, kv::Event::kPublished, kv::Event::kFinish, kv::Event::kCommitted,
+       {kv::Event::kWrite, kv::Event::kPublished, kv::Event::kFinish, kv::Event::kCommitDone,
         kv::Event::kFail, kv::Event::kCancel, kv::Event::kRelease}) {
     if (kv::name(event) == text) return event;
   }

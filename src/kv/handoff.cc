@@ -105,7 +105,7 @@ Step advance(const Handoff& state, Event event, std::uint32_t generation) noexce
       return published(state, generation);
     case Event::kFinish:
       return finish(state, generation);
-    case Event::kCommitted:
+    case Event::kCommitDone:
       return committed(state, generation);
     case Event::kFail:
       return failed(state, generation);
@@ -144,7 +144,7 @@ std::string_view name(Event event) noexcept {
       return "published";
     case Event::kFinish:
       return "finish";
-    case Event::kCommitted:
+    case Event::kCommitDone:
       return "committed";
     case Event::kFail:
       return "fail";

@@ -32,13 +32,13 @@ enum class Phase : std::uint8_t {
 std::string_view name(Phase phase) noexcept;
 
 enum class Event : std::uint8_t {
-  kWrite,      // a part is about to be reserved and written
-  kPublished,  // that part is in the arena
-  kFinish,     // no part will follow in this generation
-  kCommitted,  // the commit is in the arena
-  kFail,       // a part or the commit could not be stored
-  kCancel,     // the request is gone: nobody will read this
-  kRelease     // whoever reads it is done, or it is theirs to remove
+  kWrite,       // a part is about to be reserved and written
+  kPublished,   // that part is in the arena
+  kFinish,      // no part will follow in this generation
+  kCommitDone,  // the commit is in the arena
+  kFail,        // a part or the commit could not be stored
+  kCancel,      // the request is gone: nobody will read this
+  kRelease      // whoever reads it is done, or it is theirs to remove
 };
 std::string_view name(Event event) noexcept;
 
