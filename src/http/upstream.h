@@ -6,8 +6,10 @@
 //            is sent once more on a fresh one when nothing of it can have been acted on.
 // Threads:   one io_context; one pool per thread and engine.
 // Owner:     the pool owns idle connections; a Call owns its connection until it is finished.
-// Failure:   kUnavailable when it cannot connect or the engine closed before an answer, kTimedOut at
-//            the deadline, kLimit for an answer's header beyond its bounds, kIo for a broken answer.
+//            Both go before the io_context does.
+// Failure:   kUnavailable when it is stopped, cannot connect, or the engine closed before an answer;
+//            kTimedOut at the deadline, kLimit for an answer's header beyond its bounds, kIo for a
+//            broken answer, kInvalidArgument for a request that cannot be said in HTTP.
 //            Destroying a Call before its end closes its connection, which tells the engine to stop.
 #pragma once
 
@@ -26,6 +28,7 @@
 #include <sluice/error.h>
 
 #include "http/exchange.h"
+#include "http/stop_source.h"
 
 namespace sluice::http {
 
@@ -70,12 +73,12 @@ class Call {
 class Upstream {
  public:
   static std::unique_ptr<Upstream> make(boost::asio::io_context& io, UpstreamOptions options);
-  virtual ~Upstream() = default;  // closes idle connections
+  virtual ~Upstream() = default;  // closes idle connections; Calls go on by themselves
 
   // Sends the request and reads the answer's header. `stop` (may be null) cancels it from this
-  // thread: see StopSource.
+  // thread, and the Call's reads after it. `request`, its body and `stop` stay until it has answered.
   virtual boost::asio::awaitable<Result<std::unique_ptr<Call>>> send(const UpstreamRequest& request,
-                                                                     class StopSource* stop) = 0;
+                                                                     StopSource* stop) = 0;
 
   struct Counts {
     std::uint64_t connects = 0, reuses = 0, retries = 0, failures = 0;
@@ -83,21 +86,6 @@ class Upstream {
   };
   virtual Counts counts() const noexcept = 0;
   virtual void set_idle_max(std::chrono::milliseconds idle_max) = 0;
-};
-
-// Cancels what one request has running. One thread.
-class StopSource {
- public:
-  bool stopped() const noexcept { return stopped_; }
-  void stop();  // runs every callback once; later ones run at once when they are added
-  // The callback's number, for remove(). Runs it now when stop() has been called.
-  std::uint64_t add(std::function<void()> callback);
-  void remove(std::uint64_t number) noexcept;
-
- private:
-  bool stopped_ = false;
-  std::uint64_t next_ = 1;
-  std::vector<std::pair<std::uint64_t, std::function<void()>>> callbacks_;
 };
 
 }  // namespace sluice::http
