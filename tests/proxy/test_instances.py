@@ -1,0 +1,124 @@
+"""Engines come and go while the proxy runs; what it is started with is checked."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from arena_daemon import until
+from chat import CHAT, chat
+from proxy_process import free_port
+from setups import NewProxy, NewStub
+
+INSTANCES = "/v1/instances"
+BAD_CONFIG = 78
+
+
+def registration(role: str, url: str) -> bytes:
+    return json.dumps({"role": role, "url": url}).encode()
+
+
+def test_an_engine_registers_and_leaves(new_stub: NewStub, new_proxy: NewProxy) -> None:
+    engine = new_stub("colocated")
+    proxy = new_proxy(ready=False)
+    answer = proxy.ask("POST", CHAT, chat())
+    assert answer.status == 503
+    answer.error()
+    body = registration("colocated", engine.url)
+    assert proxy.ask("POST", INSTANCES, body).status in {200, 201}
+    until(lambda: proxy.ask("POST", CHAT, chat()).status == 200, "it serves")
+    assert engine.url in proxy.ask("GET", INSTANCES).body.decode()
+    assert proxy.ask("GET", "/readyz").status == 200
+    assert proxy.ask("DELETE", INSTANCES, body).status in {200, 204}
+    assert proxy.ask("POST", CHAT, chat()).status == 503
+    assert engine.url not in proxy.ask("GET", INSTANCES).body.decode()
+
+
+def test_registering_twice_is_one_instance(new_stub: NewStub, new_proxy: NewProxy) -> None:
+    engine = new_stub("colocated")
+    proxy = new_proxy(engine)
+    for _ in range(3):
+        status = proxy.ask("POST", INSTANCES, registration("colocated", engine.url)).status
+        assert status in {200, 201, 409}
+    assert proxy.ask("GET", INSTANCES).body.decode().count(engine.url) == 1
+
+
+BAD = {
+    "no_json": b"role",
+    "an_array": b"[]",
+    "no_role": b'{"url":"http://127.0.0.1:1"}',
+    "no_url": b'{"role":"decode"}',
+    "an_unknown_role": registration("boss", "http://127.0.0.1:1"),
+    "https": registration("decode", "https://127.0.0.1:1"),
+    "no_scheme": registration("decode", "127.0.0.1:1"),
+    "another_scheme": registration("decode", "file:///etc/passwd"),
+    "a_path": registration("decode", "http://127.0.0.1:1/admin"),
+    "a_query": registration("decode", "http://127.0.0.1:1?x"),
+    "a_user": registration("decode", "http://user:word@127.0.0.1:1"),
+    "port_0": registration("decode", "http://127.0.0.1:0"),
+    "port_65536": registration("decode", "http://127.0.0.1:65536"),
+    "a_negative_port": registration("decode", "http://127.0.0.1:-1"),
+    "ipv6_without_brackets": registration("decode", "http://::1:8000"),
+    "half_a_bracket": registration("decode", "http://[::1:8000"),
+    "a_line_end": registration("decode", "http://a\r\nx: y:80"),
+    "nul": registration("decode", "http://a\0b:80"),
+    "no_host": registration("decode", "http://:80"),
+    "a_number_for_a_url": b'{"role":"decode","url":1}',
+    "deep": b'{"role":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+
+
+def test_bad_registrations_are_refused(new_stub: NewStub, new_proxy: NewProxy) -> None:
+    proxy = new_proxy(new_stub("colocated"))
+    before = proxy.ask("GET", INSTANCES).body
+    for name, body in BAD.items():
+        answer = proxy.ask("POST", INSTANCES, body)
+        assert answer.status in {400, 422}, name
+        answer.error()
+    assert len(proxy.ask("GET", INSTANCES).json()) == len(json.loads(before))
+    assert proxy.ask("POST", CHAT, chat()).status == 200
+
+
+def start(build: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    program = build / "apps" / "sluice-proxy" / "sluice-proxy"
+    return subprocess.run(
+        [program, *flags], capture_output=True, text=True, timeout=20, check=False
+    )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_host_beyond_loopback_without_a_token_is_refused(build_dir: Path, host: str) -> None:
+    done = start(build_dir, "--host", host, "--port", str(free_port()))
+    assert done.returncode == BAD_CONFIG, done.stderr
+    assert "token" in done.stderr
+
+
+def test_a_token_file_that_others_can_read_is_refused(build_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret-of-a-test-0123456789")
+    file.chmod(0o644)
+    done = start(build_dir, "--port", str(free_port()), "--token-file", str(file))
+    assert done.returncode == BAD_CONFIG
+    assert "secret-of-a-test" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--instance", "boss=http://127.0.0.1:1"),
+        ("--instance", "decode"),
+        ("--instance", "decode=ftp://127.0.0.1:1"),
+        ("--drain-timeout", "soon"),
+        ("--engine-keep-alive", "-1s"),
+        ("--on-failure", "panic"),
+    ],
+    ids=" ".join,
+)
+def test_a_setting_that_is_wrong_stops_the_start(build_dir: Path, flags: tuple[str, ...]) -> None:
+    done = start(build_dir, "--port", str(free_port()), *flags)
+    assert done.returncode == BAD_CONFIG, done.stderr
+    assert flags[0].removeprefix("--").replace("-", "") in done.stderr.replace("-", "")
+
+
+def test_an_unknown_flag_stops_the_start(build_dir: Path) -> None:
+    assert start(build_dir, "--prot", "1").returncode != 0

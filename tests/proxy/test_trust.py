@@ -1,0 +1,213 @@
+"""The proxy is the trust boundary: clients can neither send nor see what proxy and engines say to
+each other, and nobody gets a feature by a name."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat import CHAT, COMPLETIONS, RESPONSES, chat, completion, data_url, image
+from raw_http import request
+from setups import NewProxy, NewStub, Pair, Trio
+
+PRIVATE = ("kv_transfer_params", "ec_transfer_params")
+
+
+def uuid_of(url: str, tenant: str = "default", kind: str = "image_url") -> str:
+    """As docs/protocols/serving.md says: tenant, type and the URL's JSON text."""
+    text = b"\0".join([tenant.encode(), kind.encode(), json.dumps(url).encode()])
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+FORBIDDEN: dict[str, dict[str, Any]] = {
+    "kv_transfer_params": {"kv_transfer_params": {"do_remote_prefill": True}},
+    "empty_kv_transfer_params": {"kv_transfer_params": {}},
+    "kv_transfer_params_as_text": {"kv_transfer_params": "x"},
+    "ec_transfer_params": {"ec_transfer_params": {"a": {"state": "published"}}},
+    "empty_ec_transfer_params": {"ec_transfer_params": {}},
+}
+
+
+@pytest.mark.parametrize("target", [CHAT, COMPLETIONS])
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_transfer_parameters_of_a_caller_are_refused(pair: Pair, name: str, target: str) -> None:
+    body = chat(**FORBIDDEN[name]) if target == CHAT else completion(**FORBIDDEN[name])
+    answer = pair.proxy.ask("POST", target, body)
+    assert answer.status == 400
+    answer.error()
+    assert pair.engine.requests() == []
+
+
+def test_escaped_names_are_refused_as_well(pair: Pair) -> None:
+    body = chat(kv_transfer_params={}).replace(b"kv_transfer", b"\\u006bv_transfer")
+    assert b"kv_transfer" not in body
+    assert pair.proxy.ask("POST", CHAT, body).status == 400
+    assert pair.engine.requests() == []
+
+
+def test_parameters_hidden_where_engines_look_too_are_refused(pair: Pair) -> None:
+    hidden = {"kv_transfer_params": {"a": 1}}
+    for body in (chat(extra_body=hidden), chat(vllm_xargs=hidden)):
+        answer = pair.proxy.ask("POST", CHAT, body)
+        received = pair.engine.requests()
+        assert answer.status == 400 or received[-1]["kv_transfer_params"] is None
+
+
+EMBEDS: dict[str, dict[str, Any]] = {
+    "a_grid": {"type": "image_embeds", "image_embeds": {"image_grid_thw": [1, 24, 32]}},
+    "a_grid_and_a_uuid": {
+        "type": "image_embeds",
+        "image_embeds": {"image_grid_thw": [1, 24, 32]},
+        "uuid": uuid_of(data_url("victim")),
+    },
+    "nothing_but_a_uuid": {"type": "image_embeds", "image_embeds": None, "uuid": "x"},
+    "an_image_without_media": {"type": "image_url", "image_url": None, "uuid": "x"},
+    "an_image_left_out": {"type": "image_url", "uuid": "x"},
+    "no_embeds": {"type": "image_embeds", "uuid": "x"},
+}
+
+
+@pytest.mark.parametrize("name", EMBEDS)
+def test_media_that_is_only_a_reference_is_refused(trio: Trio, name: str) -> None:
+    answer = trio.proxy.ask("POST", CHAT, chat(EMBEDS[name]))
+    assert answer.status == 400, answer.body
+    answer.error()
+    for engine in trio.engines:
+        assert engine.requests() == []
+
+
+@pytest.mark.parametrize("target", [CHAT, COMPLETIONS, RESPONSES])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_sees_no_transfer_parameters(trio: Trio, target: str, stream: bool) -> None:
+    bodies = {
+        CHAT: chat(image("seen"), stream=stream),
+        COMPLETIONS: completion(stream=stream),
+        RESPONSES: json.dumps({"model": "stub", "input": "once", "stream": stream}).encode(),
+    }
+    body = bodies[target]
+    with trio.proxy.connect() as connection:
+        connection.send(request("POST", target, body))
+        head = connection.head()
+        said = b"".join(connection.pieces(head))
+    assert head.status == 200, said
+    for name in (*PRIVATE, "stub_of", "sluice_handoff"):
+        assert name.encode() not in said, said
+    assert b" 3" in said or target == RESPONSES
+
+
+def test_stripping_leaves_the_rest_byte_for_byte(pair: Pair) -> None:
+    bodies = {
+        '{"a":1,"kv_transfer_params":{"x":[1,{"y":"}"}]},"z":2}': '{"a":1,"z":2}',
+        '{"kv_transfer_params":null,"z" : 2}': '{"z" : 2}',
+        '{"a":1,"ec_transfer_params":"\\"}"}': '{"a":1}',
+        '{ "a" : 1.50, "ec_transfer_params" : { } }': '{ "a" : 1.50 }',
+        '{"choices":[{"message":{"content":"kv_transfer_params"}}]}': (
+            '{"choices":[{"message":{"content":"kv_transfer_params"}}]}'
+        ),
+    }
+    for sent, seen in bodies.items():
+        pair.engine.next({"body": sent})
+        answer = pair.proxy.ask("POST", CHAT, chat())
+        assert json.loads(answer.body) == json.loads(seen)
+        squeezed = answer.body.decode().replace(" ", "")
+        assert squeezed == seen.replace(" ", "")
+        assert "1.50" in squeezed or "1.50" not in sent
+
+
+def test_media_is_named_by_its_own_digest(trio: Trio) -> None:
+    assert trio.proxy.ask("POST", CHAT, chat(image("one"))).status == 200
+    part = trio.encoder.only()["parts"][0]
+    assert part == {
+        "type": "image_url",
+        "uuid": uuid_of(data_url("one")),
+        "remote": "",
+        "has_media": True,
+    }
+
+
+def test_a_callers_uuid_is_never_the_name(trio: Trio) -> None:
+    victim = uuid_of(data_url("victim"))
+    assert trio.proxy.ask("POST", CHAT, chat(image("mine", uuid=victim))).status == 200
+    for engine in trio.engines:
+        for part in engine.only()["parts"]:
+            assert part["uuid"] == uuid_of(data_url("mine"))
+
+
+def test_an_alias_is_bound_to_the_first_content_seen(trio: Trio) -> None:
+    assert trio.proxy.ask("POST", CHAT, chat(image("first", uuid="cat"))).status == 200
+    assert trio.proxy.ask("POST", CHAT, chat(image("first", uuid="cat"))).status == 200
+    answer = trio.proxy.ask("POST", CHAT, chat(image("second", uuid="cat")))
+    assert answer.status == 400
+    assert "cat" in answer.error()["message"]
+    assert trio.proxy.ask("POST", CHAT, chat(image("second", uuid="dog"))).status == 200
+
+
+def test_one_alias_for_two_contents_of_one_request_is_refused(trio: Trio) -> None:
+    parts = [image("left", uuid="both"), image("right", uuid="both")]
+    assert trio.proxy.ask("POST", CHAT, chat(*parts)).status == 400
+    for engine in trio.engines:
+        assert engine.requests() == []
+
+
+def test_a_remote_url_gets_no_uuid(trio: Trio) -> None:
+    part = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/cat.png"}}
+    assert trio.proxy.ask("POST", CHAT, chat(part)).status == 200
+    assert trio.encoder.only()["parts"][0]["uuid"] == ""
+
+
+def test_tenants_share_no_names(new_stub: NewStub, new_proxy: NewProxy) -> None:
+    encoder, engine = new_stub("encoder"), new_stub("prefill_decode")
+    proxy = new_proxy(encoder, engine, tenant="other")
+    assert proxy.ask("POST", CHAT, chat(image("one"))).status == 200
+    assert encoder.only()["parts"][0]["uuid"] == uuid_of(data_url("one"), "other")
+
+
+def test_headers_of_a_client_that_concern_only_its_connection_stay(pair: Pair) -> None:
+    headers = {"connection": "keep-alive, x-secret", "x-secret": "1", "te": "trailers"}
+    assert pair.proxy.ask("POST", CHAT, chat(), headers).status == 200
+    names = {name for name, _ in pair.engine.only()["headers"]}
+    assert not names & {"x-secret", "te", "upgrade"}
+
+
+TOKEN = "secret-of-a-test-0123456789"
+
+
+def test_with_a_token_every_route_but_health_asks_for_it(
+    new_stub: NewStub, new_proxy: NewProxy, tmp_path: Path
+) -> None:
+    engine = new_stub("colocated")
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    proxy = new_proxy(engine, token_file=file)
+    routes = [
+        ("POST", CHAT),
+        ("POST", COMPLETIONS),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/instances"),
+        ("POST", "/v1/instances"),
+        ("GET", "/metrics"),
+        ("POST", "/v1/embeddings"),
+    ]
+    for method, target in routes:
+        for given in (
+            None,
+            f"Bearer {TOKEN}x",
+            f"Bearer {TOKEN[:-1]}",
+            TOKEN,
+            "Bearer ",
+            "Basic x",
+        ):
+            headers = {"authorization": given} if given else {}
+            answer = proxy.ask(method, target, chat() if method == "POST" else b"", headers)
+            assert answer.status == 401, (target, given)
+            answer.error()
+    for target in ("/livez", "/readyz"):
+        assert proxy.ask("GET", target).status == 200
+    assert engine.requests() == []
+    right = {"authorization": f"Bearer {TOKEN}"}
+    assert proxy.ask("POST", CHAT, chat(), right).status == 200
+    assert TOKEN not in json.dumps(engine.requests()), "engines do not need the clients' token"
+    assert TOKEN not in proxy.ask("GET", "/metrics", headers=right).body.decode()
+    assert TOKEN not in proxy.log()
