@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engines import Engine
+from shared_memory import engine_files, group_members
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SLUICE_BUILD", ROOT / "build" / "release"))
@@ -96,10 +97,14 @@ class EngineProcess:
         return found
 
     def kill(self) -> None:
-        """SIGKILL to every process of the engine."""
+        """SIGKILL to every process of the engine; its files in shared memory go with it."""
+        if self._process is None:
+            return
+        files = engine_files(group_members(self._process.pid))
         self._signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
+        self._process.wait()
+        for file in files:
+            file.unlink(missing_ok=True)
 
     def stop(self) -> None:
         """SIGTERM to the server; what is still there after a while is killed and is a failure."""
