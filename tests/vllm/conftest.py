@@ -18,6 +18,8 @@ runpy.run_path(str(ROOT / "demo" / "support" / "sitecustomize.py"))  # torchvisi
 
 if TYPE_CHECKING:
     from arena_process import ArenaProcess
+    from kv_world import KVWorld
+    from sluice import _core
     from world import World
 
 
@@ -53,3 +55,28 @@ def engine(model: Path, arena: "ArenaProcess") -> Iterator[Callable[..., "World"
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def kv(model: Path, arena: "ArenaProcess") -> Iterator[Callable[..., "KVWorld"]]:
+    """Makes engines that hand KV off through the test's arena; they are closed at its end."""
+    from kv_world import KVWorld
+
+    made: list[KVWorld] = []
+
+    def make(role: Any, **options: Any) -> KVWorld:
+        made.append(KVWorld(model, arena.directory, role, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def client(arena: "ArenaProcess") -> Iterator["_core.Client"]:
+    """Another process of the test's arena, as far as tests need one."""
+    from sluice import _core
+
+    with _core.Client.attach(directory=arena.directory, label="test") as attached:
+        yield attached

@@ -3,6 +3,7 @@
 Two engines exchange KV exactly when these agree (TP sizes may differ).
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import vllm
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from vllm.config import VllmConfig
 
     from sluice.vllm.kv.paged_cache import PagedCache
+
+
+def layout_of(vllm_config: "VllmConfig", layers: Iterable[str]) -> str:
+    """Who decides what lies inside a block's heads: attention backends, and the instruction set
+    that those of CPUs pack keys for."""
+    known = vllm_config.compilation_config.static_forward_context
+    found = set()
+    for name in layers:
+        layer = known.get(name)
+        backend = layer.get_attn_backend().get_name() if layer is not None else "unknown"
+        found.add(f"{backend} {getattr(layer, 'isa', '')}".strip())
+    return ", ".join(sorted(found))
 
 
 class Description:

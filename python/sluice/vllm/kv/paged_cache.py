@@ -41,7 +41,9 @@ class PagedCache:
                 f"kv_connector: the cache has {blocks} blocks for the scheduler's "
                 f"{config.num_blocks}"
             )
-        self._split = int(blocks // config.num_blocks)  # the cache's blocks in one of the scheduler's
+        self._split = int(
+            blocks // config.num_blocks
+        )  # the cache's blocks in one of the scheduler's
         self.layers = len(names)
         self.planes = 1
         self.heads = int(heads)

@@ -6,6 +6,7 @@ Invariant: a request matches at most once; its load is given to the workers once
 Threads:   vLLM's scheduler thread. Nothing here waits.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ class _Wanted:
     params: DecodeParams
     matched: bool = False
     loading: bool = False
+    failed: bool = False
     released: bool = False
+    blocks: frozenset[int] = frozenset()  # that are being loaded
 
 
 class DecodePlanner:
@@ -84,7 +87,9 @@ class DecodePlanner:
         params = wanted.params
         first = (params.tokens - external) // self._block_tokens
         end = -(-params.tokens // self._block_tokens)
+        block_ids = tuple(blocks.get_block_ids()[0][first:end])
         wanted.loading = True
+        wanted.blocks = frozenset(block_ids)
         self._counters.add("matches")
         self._loads.append(
             LoadJob(
@@ -95,7 +100,7 @@ class DecodePlanner:
                 params.tokens,
                 params.digest,
                 first,
-                tuple(blocks.get_block_ids()[0][first:end]),
+                block_ids,
             )
         )
 
@@ -105,16 +110,18 @@ class DecodePlanner:
         cancelled, self._cancelled = self._cancelled, []
         return loads, cancelled
 
-    def received(self, request_id: str) -> None:
-        """Every rank has answered for this load."""
-        wanted = self._wanted.get(request_id)
-        if wanted is not None and wanted.loading:
-            wanted.loading = False
-            self._release(wanted)
-
-    def failed(self) -> None:
-        """A load has failed: the engine computes that prompt."""
-        self._fall_back(None)
+    def received(self, request_ids: Iterable[str], failed_blocks: set[int]) -> None:
+        """Loads that every rank has answered for, and blocks that some rank could not fill."""
+        if failed_blocks:
+            for wanted in self._wanted.values():
+                if wanted.loading and not wanted.failed and wanted.blocks & failed_blocks:
+                    wanted.failed = True
+                    self._fall_back(None)
+        for request_id in request_ids:
+            done = self._wanted.get(request_id)
+            if done is not None and done.loading:
+                done.loading = False
+                self._release(done)
 
     def request_finished(self, request: "Request") -> None:
         """May be called twice for one request, and for one that was never scheduled."""

@@ -90,10 +90,8 @@ class SchedulerSide:
         return meta
 
     def update_connector_output(self, output: "KVConnectorOutput") -> None:
-        if self._decode is None:
-            return
-        for request_id in output.finished_recving or ():
-            self._decode.received(request_id)
+        if self._decode is not None:
+            self._decode.received(output.finished_recving or (), output.invalid_block_ids)
 
     def request_finished(self, request: "Request") -> tuple[bool, dict[str, Any] | None]:
         """Never True: nothing reads the request's blocks any more."""

@@ -13,7 +13,7 @@ from sluice.vllm.attachment import Attachment
 from sluice.vllm.counters import Counters
 from sluice.vllm.kv.board import Board
 from sluice.vllm.kv.counts import COUNTS
-from sluice.vllm.kv.description import Description
+from sluice.vllm.kv.description import Description, layout_of
 from sluice.vllm.kv.identity import identity_of
 from sluice.vllm.kv.load import Load
 from sluice.vllm.kv.loader import HandoffLoader, Loaded
@@ -53,9 +53,11 @@ class WorkerSide:
 
     def register_kv_caches(self, tensors: dict[str, torch.Tensor]) -> None:
         """Raises ConfigurationError."""
-        layout = str(self._vllm_config.cache_config.get_resolved_kv_cache_layout())
         self._cache = PagedCache(
-            tensors, self._cache_config, layout, self._settings.layers_per_group
+            tensors,
+            self._cache_config,
+            layout_of(self._vllm_config, tensors),
+            self._settings.layers_per_group,
         )
         self._description = Description(
             self._vllm_config, self._settings, self._cache, self._identity.ranks
