@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,6 +36,20 @@ TEST(HandoffDescriptor, ComesBackFromItsBytes) {
   const auto bytes = encode(example()).value();
   EXPECT_LE(bytes.size(), kDescriptorBytesMax);
   EXPECT_EQ(parse(bytes).value(), example());
+}
+
+// example() as an independent program wrote it from docs/formats/kv-handoff.md.
+constexpr std::string_view kGolden =
+    "534c4b44010000002c0300000000000000020000000000002000000008000000010000008000000001000000"
+    "040000000c0000000b000000766c6c6d20302e33322e300a0000006f776e65722f6e616d6509000000776569"
+    "676874732d310800000062666c6f61743136050000004c42484e432000000030303131323233333434353536"
+    "36373738383939616162626363646465656666";
+
+TEST(HandoffDescriptor, BytesAreThoseOfTheFormat) {
+  std::string hex;
+  const auto bytes = encode(example()).value();
+  for (const std::byte byte : bytes) hex += fmt::format("{:02x}", std::to_integer<int>(byte));
+  EXPECT_EQ(hex, kGolden);
 }
 
 TEST(HandoffDescriptor, EveryCutAndEveryLongerTextIsRefused) {
