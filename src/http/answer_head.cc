@@ -81,6 +81,7 @@ Status append_answer_head(const AnswerHead& head, std::string& out) {
   const std::size_t start = out.size();
   auto to = std::back_inserter(out);
   fmt::format_to(to, "HTTP/1.1 {} {}\r\n", head.status, reason_phrase(head.status));
+  bool dated = head.date.empty();
   for (const auto& [name, value] : head.headers) {
     if (!is_token(name) || !is_field_value(value)) {
       out.resize(start);
@@ -88,8 +89,10 @@ Status append_answer_head(const AnswerHead& head, std::string& out) {
                   fmt::format("the answer's field '{}' holds what no field may", name));
     }
     if (is_framing_field(name)) continue;
+    dated = dated || equal_ignoring_case(name, "date");
     out.append(name).append(": ").append(value).append("\r\n");
   }
+  if (!dated) out.append("Date: ").append(head.date).append("\r\n");
   if (head.body == AnswerBody::kLength || (head.body == AnswerBody::kNone && head.says_length)) {
     fmt::format_to(to, "Content-Length: {}\r\n", head.length);
   } else if (head.body == AnswerBody::kChunked) {
@@ -102,6 +105,24 @@ Status append_answer_head(const AnswerHead& head, std::string& out) {
   }
   out.append("\r\n");
   return {};
+}
+
+std::string_view HttpDate::text(std::time_t now) {
+  if (now != at_) {
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    // Names of days and months are English whatever the locale.
+    static constexpr std::array<std::string_view, 7> kDays{"Sun", "Mon", "Tue", "Wed",
+                                                           "Thu", "Fri", "Sat"};
+    static constexpr std::array<std::string_view, 12> kMonths{
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    text_ = fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+                        kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
+                        kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900,
+                        parts.tm_hour, parts.tm_min, parts.tm_sec);
+    at_ = now;
+  }
+  return text_;
 }
 
 std::string error_object(std::string_view message, std::string_view type, std::string_view code) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct AnswerHead {
   bool says_length = false;
   bool keep_alive = true;
   unsigned request_version = 11;
+  std::string_view date;  // written when `headers` have none
 };
 
 // Appends to `out`.
@@ -35,6 +37,16 @@ Status append_answer_head(const AnswerHead& head, std::string& out);
 bool is_framing_field(std::string_view name) noexcept;
 
 std::string_view reason_phrase(unsigned status) noexcept;
+
+// The Date field's value, made once a second.
+class HttpDate {
+ public:
+  std::string_view text(std::time_t now);  // valid until the next call
+
+ private:
+  std::time_t at_ = -1;
+  std::string text_;
+};
 
 // An OpenAI error object. `message` and `code` must need no escape in JSON.
 std::string error_object(std::string_view message, std::string_view type, std::string_view code);

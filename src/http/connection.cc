@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <ctime>
 #include <exception>
 
 #include <boost/asio/buffer.hpp>
@@ -48,7 +49,10 @@ Connection::Connection(ConnectionHost& host, Socket socket, std::string peer, bo
 asio::awaitable<void> Connection::run() {
   const auto self = shared_from_this();
   try {
-    while (co_await next_request() && co_await serve()) {
+    // Two statements: g++ 12 evaluates the second co_await of an && whatever the first says.
+    for (bool keep = true; keep;) {
+      keep = co_await next_request();
+      if (keep) keep = co_await serve();
     }
   } catch (const std::exception&) {
     // A failed allocation ends this connection, nothing else.
@@ -107,7 +111,8 @@ void Connection::lost() noexcept {
 // ---- reading
 
 void Connection::arm_read() {
-  if (input_.reading() || gone_ || !socket_.is_open()) return;
+  if (input_.reading() || gone_) return;
+  if (!socket_.is_open()) return lost();
   if (!input_.make_room(host_.options.limits.header_bytes_max)) return;
   const auto room = input_.begin_read();
   socket_.async_read_some(asio::buffer(room.data(), room.size()),
@@ -148,6 +153,7 @@ asio::awaitable<bool> Connection::next_request() {
   timed_out_ = false;
   if (input_.empty()) {
     input_.shrink();
+    head_.headers.clear();
     idle_ = true;
     host_.watchdog.expires_after(*this, limits.idle_timeout);
     if (!host_.draining) co_await wait_for_input();
@@ -279,7 +285,7 @@ asio::awaitable<Result<Body>> Connection::read_body(std::uint64_t bytes_max) {
     co_return std::unexpected(std::move(status.error()));
   }
   finish(body);
-  co_return body;
+  co_return std::move(body);
 }
 
 asio::awaitable<Status> Connection::read_length(Body& body) {
@@ -360,13 +366,13 @@ asio::awaitable<bool> Connection::serve() {
   const bool returned = co_await run_handler();
   in_handler_ = false;
   on_gone_ = nullptr;
-  if (!returned) log("an exception left the handler", begun_ ? status_ : 500);
   if (!begun_) {
     if (gone_) co_return false;
     co_await refuse(refusal_);
     co_return false;
   }
-  if (!ended_) co_return false;  // cut off, so that the client sees that it is not whole
+  // Cut off, so that the client sees that the answer is not whole.
+  if (!ended_ || !returned) co_return false;
   if (!body_done_) {
     co_await linger();
     co_return false;
@@ -378,9 +384,12 @@ asio::awaitable<bool> Connection::run_handler() {
   try {
     co_await host_.options.handle(host_.thread, *this);
     co_return true;
-  } catch (const std::exception&) {
-    co_return false;
+  } catch (const std::exception& error) {
+    log(fmt::format("an exception left the handler: {}", error.what()), begun_ ? status_ : 500);
+  } catch (...) {
+    log("an exception left the handler", begun_ ? status_ : 500);
   }
+  co_return false;
 }
 
 asio::awaitable<void> Connection::refuse(Refusal refusal) {
@@ -416,7 +425,8 @@ Status Connection::start_answer(unsigned status, std::span<const Header> headers
                         .length = length,
                         .says_length = says_length,
                         .keep_alive = keep_alive_,
-                        .request_version = version_};
+                        .request_version = version_,
+                        .date = host_.date.text(std::time(nullptr))};
   out_.clear();
   if (auto made = append_answer_head(head, out_); !made) {
     status_ = 0;

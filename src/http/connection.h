@@ -38,7 +38,8 @@ struct ConnectionHost {
   const FrontOptions& options;
   std::size_t thread = 0;
   Watchdog& watchdog;
-  RequestView view;       // of the header being read; used between two waits only
+  RequestView view;  // of the header being read; used between two waits only
+  HttpDate date;
   bool draining = false;  // no connection is kept
 };
 

@@ -38,16 +38,16 @@ constexpr std::chrono::milliseconds kStopGrace{5'000};
 class Census {
  public:
   bool enter(std::size_t most) noexcept {
-    if (count_.fetch_add(1, std::memory_order_relaxed) < most) return true;
+    if (count_.fetch_add(1) < most) return true;
     leave();
     return false;
   }
   void leave() noexcept {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) != 1 || !watched_.load()) return;
+    if (count_.fetch_sub(1) != 1 || !watched_.load()) return;
     const std::scoped_lock lock(mutex_);
     empty_.notify_all();
   }
-  std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  std::size_t count() const noexcept { return count_.load(); }
   bool wait_until_empty(std::chrono::milliseconds timeout) {
     watched_.store(true);
     std::unique_lock lock(mutex_);
@@ -68,7 +68,8 @@ class Worker {
         census_(census),
         acceptor_(io_),
         watchdog_(io_),
-        host_{.options = options, .thread = thread, .watchdog = watchdog_, .view = {}} {}
+        host_{.options = options, .thread = thread, .watchdog = watchdog_, .view = {}, .date = {}} {
+  }
   ~Worker() {
     // Coroutines that never came back die with io_, and their connections with them.
     for (auto& connection : connections_) connection.give_up();

@@ -189,8 +189,8 @@ asio::awaitable<void> Server::Core::accept_loop() {
 asio::awaitable<void> Server::Core::serve(std::shared_ptr<Stream> stream) {
   try {
     beast::flat_buffer buffer(kHeaderBytesMax + 64 * 1024);
-    while (!stopping_ && co_await serve_one(*stream, buffer)) {
-    }
+    // Two statements: g++ 12 evaluates the co_await of an && whatever stands before it.
+    for (bool keep = true; keep && !stopping_;) keep = co_await serve_one(*stream, buffer);
     beast::error_code ignored;
     static_cast<void>(stream->socket().shutdown(tcp::socket::shutdown_both, ignored));
   } catch (const std::exception&) {
