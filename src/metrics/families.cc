@@ -1,5 +1,6 @@
 #include "metrics/families.h"
 
+#include <limits>
 #include <sstream>
 
 #include <prometheus/metric_family.h>
@@ -42,6 +43,21 @@ void Families::counter(std::string_view name, std::string_view help, std::uint64
                        Labels labels) {
   state_->series(name, help, MetricType::Counter, std::move(labels)).counter.value =
       static_cast<double>(value);
+}
+
+void Families::histogram(std::string_view name, std::string_view help, const HistogramValue& value,
+                         Labels labels) {
+  ClientMetric::Histogram& to =
+      state_->series(name, help, MetricType::Histogram, std::move(labels)).histogram;
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < value.counts.size(); ++i) {
+    below += value.counts[i];
+    const double bound =
+        i < value.bounds.size() ? value.bounds[i] : std::numeric_limits<double>::infinity();
+    to.bucket.push_back({below, bound});
+  }
+  to.sample_count = below;
+  to.sample_sum = value.sum;
 }
 
 std::string Families::text() const {

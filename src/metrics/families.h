@@ -17,6 +17,13 @@ namespace sluice::metrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
+// Counts per bucket, not accumulated: one more than there are bounds, the last without one.
+struct HistogramValue {
+  std::vector<double> bounds;  // ascending
+  std::vector<std::uint64_t> counts;
+  double sum = 0;
+};
+
 class Families {
  public:
   Families();
@@ -28,6 +35,8 @@ class Families {
   void gauge(std::string_view name, std::string_view help, double value, Labels labels = {});
   void counter(std::string_view name, std::string_view help, std::uint64_t value,
                Labels labels = {});
+  void histogram(std::string_view name, std::string_view help, const HistogramValue& value,
+                 Labels labels = {});
 
   std::string text() const;
 

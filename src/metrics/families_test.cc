@@ -19,6 +19,21 @@ TEST(Families, AFamilyWithManySeriesIsDeclaredOnce) {
   EXPECT_NE(text.find("# TYPE sluice_b gauge"), std::string::npos);
 }
 
+TEST(Families, BucketsOfAHistogramAccumulate) {
+  Families families;
+  families.histogram("sluice_d_seconds", "Help.",
+                     {.bounds = {0.5, 1}, .counts = {2, 0, 3}, .sum = 9.5}, {{"role", "x"}});
+  const std::string text = families.text();
+  EXPECT_NE(text.find("# TYPE sluice_d_seconds histogram"), std::string::npos) << text;
+  EXPECT_NE(text.find("sluice_d_seconds_bucket{role=\"x\",le=\"0.5\"} 2"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("sluice_d_seconds_bucket{role=\"x\",le=\"1\"} 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("sluice_d_seconds_bucket{role=\"x\",le=\"+Inf\"} 5"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("sluice_d_seconds_sum{role=\"x\"} 9.5"), std::string::npos) << text;
+  EXPECT_NE(text.find("sluice_d_seconds_count{role=\"x\"} 5"), std::string::npos) << text;
+}
+
 TEST(Families, ALabelCannotForgeALine) {
   Families families;
   families.gauge("sluice_b", "Help.", 1, {{"client", "a\"\nsluice_c 9\\"}});

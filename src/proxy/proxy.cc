@@ -1,0 +1,262 @@
+#include "proxy/proxy.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "http/auth.h"
+#include "proxy/exposition.h"
+#include "proxy/flow.h"
+#include "proxy/health_prober.h"
+#include "proxy/registration.h"
+
+namespace sluice::proxy {
+namespace {
+
+using boost::asio::awaitable;
+
+std::string_view path_of(std::string_view target) {
+  return target.substr(0, target.find('?'));
+}
+
+std::string plain(std::string_view text) {
+  return std::string(text) + "\n";
+}
+
+awaitable<void> answer_text(http::Exchange& exchange, unsigned status, std::string text,
+                            std::string type = "text/plain; charset=utf-8") {
+  std::vector<http::Header> headers;
+  headers.emplace_back("Content-Type", std::move(type));
+  const auto sent = co_await exchange.answer(status, std::move(headers), std::move(text));
+  static_cast<void>(sent);  // the client may have left
+}
+
+awaitable<void> answer_json(http::Exchange& exchange, unsigned status, std::string text) {
+  co_await answer_text(exchange, status, std::move(text), "application/json");
+}
+
+OpenAiError not_found() {
+  return {.status = 404, .message = "there is nothing at this address", .code = "not_found"};
+}
+
+OpenAiError wrong_method(std::string_view allowed) {
+  return {.status = 405,
+          .message = fmt::format("this address takes {}", allowed),
+          .code = "method_not_allowed"};
+}
+
+awaitable<void> answer_wrong_method(http::Exchange& exchange, std::string_view allowed) {
+  std::vector<http::Header> headers;
+  headers.emplace_back("Allow", std::string(allowed));
+  const OpenAiError error = wrong_method(allowed);
+  co_await answer_error(exchange, error, std::move(headers));
+}
+
+bool is_under(std::string_view path, std::string_view folder) {
+  return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Proxy>> Proxy::open(ProxyOptions options) {
+  std::unique_ptr<Proxy> proxy(new Proxy());
+  proxy->beyond_loopback_ = options.beyond_loopback;
+  proxy->core_ = std::make_unique<Core>(std::move(options.settings), std::move(options.pools));
+  Core& core = *proxy->core_;
+  core.log = std::move(options.log);
+  core.access_log = std::move(options.access_log);
+  for (InstanceSpec& spec : options.instances) {
+    if (const auto added = core.director.add(std::move(spec)); !added) {
+      return std::unexpected(added.error());
+    }
+  }
+  for (std::size_t i = 0; i < options.threads; ++i) {
+    proxy->workers_.push_back(std::make_unique<Worker>(core, i));
+  }
+  auto front =
+      http::Front::open({.host = options.host,
+                         .port = options.port,
+                         .threads = options.threads,
+                         .limits = options.limits,
+                         .handle =
+                             [self = proxy.get()](std::size_t thread, http::Exchange& exchange) {
+                               return self->handle(thread, exchange);
+                             },
+                         .log =
+                             [&core](std::string_view what, unsigned status) {
+                               if (core.access_log) {
+                                 core.access_log(fmt::format(R"({{"status":{},"cause":{}}})",
+                                                             status, json_string(what)));
+                               }
+                             }});
+  if (!front) return std::unexpected(front.error());
+  proxy->front_ = std::move(*front);
+  for (std::size_t i = 0; i < options.threads; ++i) {
+    proxy->workers_[i]->attach(proxy->front_->context(i));
+  }
+  if (options.arena) core.features = std::make_unique<FeatureDirectory>(std::move(*options.arena));
+  return proxy;
+}
+
+Proxy::~Proxy() {
+  stop();
+  for (const auto& worker : workers_) worker->close();
+  front_.reset();  // before the workers and the core that its coroutines use
+}
+
+void Proxy::start() {
+  start_probing(*core_, *workers_.front());
+  front_->start();
+}
+
+bool Proxy::drain(std::chrono::milliseconds timeout) {
+  core_->draining = true;
+  return front_->drain(timeout);
+}
+
+void Proxy::stop() {
+  core_->draining = true;
+  if (front_ != nullptr) front_->stop();
+}
+
+bool Proxy::ready() const {
+  if (core_->draining) return false;
+  for (const std::size_t role : kAnswerRoles) {
+    if (core_->director.usable(role)) return true;
+  }
+  return false;
+}
+
+// Health is open to all; a token guards the rest when clients come from other machines, and always the
+// list of engines: who may change it could read everybody's requests.
+std::optional<OpenAiError> Proxy::refuse(const http::ExchangeHead& head,
+                                         std::string_view path) const {
+  if (path == "/livez" || path == "/readyz") return std::nullopt;
+  const Settings& settings = core_->settings;
+  const bool own = is_under(path, "/v1/instances");
+  if (own && settings.token.empty()) {
+    return OpenAiError{.status = 403,
+                       .message = "no token is configured, so nobody may see or change instances",
+                       .code = "no_token"};
+  }
+  const bool open_metrics = path == "/metrics" && head.on_loopback;
+  const bool needed = own || beyond_loopback_ || settings.token_always;
+  if (!needed || open_metrics) return std::nullopt;
+  if (http::bearer_matches(head.header("authorization"), settings.token)) return std::nullopt;
+  return OpenAiError{.status = 401,
+                     .message = "a bearer token is needed, and this is not the right one",
+                     .code = "invalid_api_key"};
+}
+
+awaitable<void> Proxy::handle(std::size_t thread, http::Exchange& exchange) {
+  Worker& worker = *workers_[thread];
+  const http::ExchangeHead& head = exchange.head();
+  const std::string_view path = path_of(head.target);
+  if (const auto refusal = refuse(head, path)) {
+    worker.meter.refused(Cause::kUnauthorized);
+    std::vector<http::Header> headers;
+    if (refusal->status == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
+    co_await answer_error(exchange, *refusal, std::move(headers));
+    co_return;
+  }
+  if (is_under(path, "/v1/instances")) {
+    co_await serve_instances(exchange, path);
+    co_return;
+  }
+  if (!path.starts_with("/v1/")) {
+    co_await serve_own(worker, exchange, path);
+    co_return;
+  }
+  const bool chat = path == "/v1/chat/completions";
+  const bool completions = path == "/v1/completions";
+  if ((chat || completions) && head.method != "POST") {
+    co_await answer_wrong_method(exchange, "POST");
+    co_return;
+  }
+  const Api api = chat ? Api::kChat : completions ? Api::kCompletions : Api::kOther;
+  co_await serve_request(*core_, worker, exchange, api);
+}
+
+awaitable<void> Proxy::serve_own(Worker& worker, http::Exchange& exchange, std::string_view path) {
+  const bool known = path == "/livez" || path == "/readyz" || path == "/metrics";
+  if (!known) {
+    worker.meter.refused(Cause::kInvalid);
+    const OpenAiError error = not_found();
+    co_await answer_error(exchange, error);
+    co_return;
+  }
+  const std::string& method = exchange.head().method;
+  if (method != "GET" && method != "HEAD") {
+    co_await answer_wrong_method(exchange, "GET, HEAD");
+    co_return;
+  }
+  if (path == "/metrics") {
+    co_await answer_text(exchange, 200, metrics(), "text/plain; version=0.0.4; charset=utf-8");
+  } else if (path == "/livez") {
+    co_await answer_text(exchange, 200, plain("alive"));
+  } else if (ready()) {
+    co_await answer_text(exchange, 200, plain("ready"));
+  } else {
+    co_await answer_text(
+        exchange, 503,
+        plain(core_->draining ? "draining" : "no engine that answers requests is healthy"));
+  }
+}
+
+awaitable<void> Proxy::serve_instances(http::Exchange& exchange, std::string_view path) {
+  constexpr std::string_view kFolder = "/v1/instances";
+  const std::string& method = exchange.head().method;
+  Director& director = core_->director;
+  if (path == kFolder && method == "GET") {
+    co_await answer_json(exchange, 200, instances_json(director.list()));
+    co_return;
+  }
+  if (path == kFolder && method == "POST") {
+    const auto body = co_await exchange.read_body(kRegistrationBytesMax);
+    if (!body) co_return;  // the server says why
+    auto spec = parse_registration(body->text(), core_->settings.allow_remote_engines);
+    if (!spec) {
+      co_await answer_error(exchange, spec.error());
+      co_return;
+    }
+    const auto added = director.add(std::move(*spec));
+    if (!added) {
+      const OpenAiError error{.status = 507, .message = added.error().message, .code = "limit"};
+      co_await answer_error(exchange, error);
+      co_return;
+    }
+    co_await answer_json(exchange, 201, fmt::format(R"({{"id":{}}})", *added));
+    co_return;
+  }
+  if (path.size() > kFolder.size() + 1 && method == "DELETE") {
+    const std::string_view digits = path.substr(kFolder.size() + 1);
+    sched::InstanceId id = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), id);
+    const bool number = read.ec == std::errc{} && read.ptr == digits.data() + digits.size();
+    if (number && director.remove(id)) {
+      co_await answer_json(exchange, 200, fmt::format(R"({{"id":{},"removed":true}})", id));
+    } else {
+      const OpenAiError error = not_found();
+      co_await answer_error(exchange, error);
+    }
+    co_return;
+  }
+  co_await answer_wrong_method(exchange, path == kFolder ? "GET, POST" : "DELETE");
+}
+
+std::string Proxy::metrics() const {
+  std::vector<const Meter*> meters;
+  for (const auto& worker : workers_) meters.push_back(&worker->meter);
+  ProxySample sample{.ready = ready(),
+                     .draining = core_->draining,
+                     .connections = front_->connections(),
+                     .encodes_in_flight = core_->encodes.size()};
+  for (std::size_t role = 0; role < kRoles.size(); ++role) {
+    sample.pools[role] = core_->director.pool(role);
+  }
+  sample.has_arena = core_->features != nullptr;
+  if (sample.has_arena) sample.arena = core_->features->counts();
+  return metrics_text(meters, sample);
+}
+
+}  // namespace sluice::proxy
