@@ -86,15 +86,22 @@ void Link::close() noexcept {
   static_cast<void>(socket_.close(ignored));
 }
 
-void Link::stop() noexcept {
-  if (!stopped()) reason_ = Reason::kStopped;
+// A reset, since an engine that reads nothing would never come to an orderly end behind the bytes
+// that it has not read.
+void Link::abort(Reason reason) noexcept {
+  if (!stopped()) reason_ = reason;
+  error_code ignored;
+  static_cast<void>(socket_.set_option(asio::socket_base::linger(true, 0), ignored));
   close();
+}
+
+void Link::stop() noexcept {
+  abort(Reason::kStopped);
 }
 
 void Link::on_deadline() {
   if (const auto expired = std::exchange(expired_, nullptr)) return expired();
-  if (!stopped()) reason_ = Reason::kDeadline;
-  close();
+  abort(Reason::kDeadline);
 }
 
 void Link::rest(Clock::duration wait, std::function<void()> expired) {

@@ -52,6 +52,7 @@ class Link final : private Watchdog::Entry {
   enum class Reason : std::uint8_t { kNone, kStopped, kDeadline };
 
   void on_deadline() override;
+  void abort(Reason reason) noexcept;
   void close() noexcept;
   std::unexpected<Error> failed(std::string_view doing,
                                 const boost::system::error_code& error) const;
