@@ -143,11 +143,16 @@ Status Attachment::reattach() {
   return connected;
 }
 
-Status Attachment::ensure_daemon() {
+Status Attachment::usable() const {
   if (!ours())
     return fail(Code::kDetached,
                 "this handle belongs to the parent of a fork: attach anew in the child");
   if (replaced()) return fail(Code::kDetached, "the arena was replaced by a new one: attach anew");
+  return {};
+}
+
+Status Attachment::ensure_daemon() {
+  if (auto mine = usable(); !mine) return mine;
   const std::scoped_lock lock(connection_mutex_);
   if (socket_ && !hung_up(socket_.get())) return {};
   socket_.reset();

@@ -100,6 +100,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   // Attaches again when the connection has ended; tries once and does not wait for a daemon to
   // come. kDetached when the arena is another one by now.
   Status ensure_daemon();
+  Status usable() const;  // kDetached for a fork's child, and when another arena stands here now
 
   // --- attachment_write.cc ---
   Result<Answered> call(Instant deadline, const std::function<void(Submission&)>& fill);

@@ -78,13 +78,16 @@ bool is_success(Answer a) noexcept {
 }  // namespace
 
 Result<Answered> Attachment::call(Instant deadline, const std::function<void(Submission&)>& fill) {
-  // Without a daemon the request stands in the ring until one has come, or the deadline.
-  if (auto there = ensure_daemon(); !there && there.error().code != Code::kUnavailable) {
-    return std::unexpected(there.error());
-  }
+  if (auto mine = usable(); !mine) return std::unexpected(mine.error());
   const auto number = ring_->submit(deadline, fill);
   if (!number) return std::unexpected(number.error());
   ring_doorbell();
+  // Looked at while the daemon wakes up. Without one the request stands in the ring until one has
+  // come, or the deadline.
+  if (auto there = ensure_daemon(); !there && there.error().code != Code::kUnavailable) {
+    ring_->leave(*number);
+    return std::unexpected(there.error());
+  }
   auto answer = ring_->wait(*number, deadline, [&]() -> Status {
     auto there = ensure_daemon();
     // Until the deadline a new daemon may come and serve the request.

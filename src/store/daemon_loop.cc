@@ -203,6 +203,8 @@ bool DaemonLoop::turn() {
 }
 
 void DaemonLoop::sleep(Instant t) {
+  // Only now, when what was asked for has been served: those who rang before this are seen below.
+  if (std::exchange(rung_, false)) drain_eventfd(doorbell_.get());
   auto& needed = control_.header().doorbell_needed;
   needed.store(1, std::memory_order_seq_cst);
   // Whoever submitted before it could see the 1 is seen here.
@@ -229,7 +231,7 @@ void DaemonLoop::sleep(Instant t) {
         accept_all();
         break;
       case Tag::kDoorbell:
-        drain_eventfd(doorbell_.get());
+        rung_ = true;
         break;
       case Tag::kControl:
         drain_eventfd(control_event_.get());

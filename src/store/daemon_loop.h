@@ -77,6 +77,7 @@ class DaemonLoop {
   ControlView control_;
   std::unique_ptr<ObjectStore> store_;
   UniqueFd epoll_, listener_, doorbell_, control_event_;
+  bool rung_ = false;         // the doorbell's count was not taken yet
   Instant listen_again_ = 0;  // while set, the listener is not watched: no descriptor is left
   UniqueFd spare_;  // given up to accept and refuse a client when no other descriptor is left
   std::map<std::uint32_t, Connected> clients_;
