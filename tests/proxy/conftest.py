@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proxy_process import Proxy
-from setups import NewProxy, NewStub, Pair, Trio
+from setups import TOKEN, NewProxy, NewStub, Pair, Trio
 from stub_engine import StubEngine
 
 
@@ -27,6 +27,15 @@ def new_proxy(build_dir: Path, new_stub: NewStub) -> Iterator[NewProxy]:
             return stack.enter_context(Proxy(build_dir, *instances, **settings))
 
         yield make
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    """A file with TOKEN that only its owner can read."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    return file
 
 
 @pytest.fixture(scope="module")

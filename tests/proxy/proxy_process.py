@@ -41,9 +41,11 @@ class Proxy:
         self.program = build / "apps" / "sluice-proxy" / "sluice-proxy"
         assert self.program.exists(), f"{self.program} is not built"
         self.port = free_port()
-        words: list[str] = ["--host", "127.0.0.1", "--port", str(self.port)]
+        words: list[str] = ["--port", str(self.port)]
         for instance in instances:
             words += ["--instance", instance]
+        if "arena_directory" not in settings:
+            settings = {"arena": "off", **settings}
         for name, value in settings.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy

@@ -126,8 +126,12 @@ class Connection:
         elif (length := head.header("content-length")) is not None:
             yield self._exactly(int(length))
         elif head.status not in {204, 304}:
-            while piece := self._receive():
-                yield piece
+            while True:  # to the end of the connection
+                if self._unread:
+                    yield self._exactly(len(self._unread))
+                if not (data := self.socket.recv(1 << 16)):
+                    return
+                self._unread = data
 
     def is_closed(self) -> bool:
         """Waits until the other side closes. False when it sends something instead."""
@@ -149,16 +153,10 @@ class Connection:
         return out
 
     def _more(self) -> None:
-        data = self._receive()
+        data = self.socket.recv(1 << 16)
         if not data:
             raise Broken(f"closed after {self._unread!r}"[:300])
         self._unread += data
-
-    def _receive(self) -> bytes:
-        if self._unread:
-            out, self._unread = self._unread, b""
-            return out + self.socket.recv(1 << 16)
-        return self.socket.recv(1 << 16)
 
 
 def ask(

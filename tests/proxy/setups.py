@@ -6,6 +6,8 @@ from collections.abc import Callable
 from proxy_process import Proxy
 from stub_engine import StubEngine
 
+TOKEN = "secret-of-a-test-0123456789"
+
 NewStub = Callable[..., StubEngine]
 NewProxy = Callable[..., Proxy]
 

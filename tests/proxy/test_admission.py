@@ -17,7 +17,7 @@ def test_200_requests_in_one_instant_are_answered_or_refused(
     """A pool of 8 with room for 8 more. Nothing is lost and nothing hangs."""
     engine = new_stub("colocated")
     engine.always(delay_ms=150)
-    proxy = new_proxy(engine, instance_requests_max=8, queue_max=8)
+    proxy = new_proxy(engine, running_max=8, queue_max=8)
     count = 200
     allow_open_files(2 * count)
 
@@ -51,7 +51,7 @@ def test_200_requests_in_one_instant_are_answered_or_refused(
 def test_a_full_queue_is_refused_at_once(new_stub: NewStub, new_proxy: NewProxy) -> None:
     engine = new_stub("colocated")
     engine.always(do="stall")
-    proxy = new_proxy(engine, instance_requests_max=1, queue_max=1)
+    proxy = new_proxy(engine, running_max=1, queue_max=1)
     with proxy.connect() as first, proxy.connect() as second:
         first.send(request("POST", CHAT, chat()))
         until(lambda: engine.counts()["in_flight"] == 1, "one is at work")
@@ -68,12 +68,12 @@ def test_a_full_queue_is_refused_at_once(new_stub: NewStub, new_proxy: NewProxy)
 def test_a_deadline_in_the_request_ends_it(new_stub: NewStub, new_proxy: NewProxy) -> None:
     engine = new_stub("colocated")
     engine.always(do="stall")
-    proxy = new_proxy(engine, instance_requests_max=1)
+    proxy = new_proxy(engine, running_max=1)
     with proxy.connect() as working:
         working.send(request("POST", CHAT, chat()))
         until(lambda: engine.counts()["in_flight"] == 1, "one is at work")
         began = time.monotonic()
-        answer = proxy.ask("POST", CHAT, chat(), {"x-request-timeout-ms": "300"})
+        answer = proxy.ask("POST", CHAT, chat(), {"x-sluice-timeout-ms": "300"})
         took = time.monotonic() - began
         assert answer.status in {408, 429, 503, 504}, answer
         answer.error()

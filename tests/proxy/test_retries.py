@@ -1,6 +1,7 @@
 """An engine that fails before the first content is replaced by another; after it, the client is
 told in its stream. Never an empty 200, never half an answer as a whole one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from arena_daemon import until
 from chat import CHAT, COMPLETIONS, Stream, chat, completion, image, read_stream
 from proxy_process import Proxy
 from raw_http import Broken, request
-from setups import NewProxy, NewStub
+from setups import TOKEN, NewProxy, NewStub
 from stub_engine import StubEngine
 
 FAULTS: dict[str, dict[str, Any]] = {
@@ -81,7 +82,7 @@ def one_fails(fleet: Fleet, role: str, fault: dict[str, Any]) -> None:
     engine = fleet.pair(role)[0]
     engine.next(fault)
     until_used = 0
-    while engine.counts()["count"] == 0:
+    while not engine.requests():
         answer = fleet.proxy.ask("POST", CHAT, chat(image(f"{role}{until_used}")))
         assert answer.status == 200, answer.body
         until_used += 1
@@ -92,7 +93,8 @@ def one_fails(fleet: Fleet, role: str, fault: dict[str, Any]) -> None:
 @pytest.mark.parametrize("role", ["encoder", "prefill", "decode"])
 def test_a_stage_that_fails_is_done_by_another_engine(fleet: Fleet, role: str, name: str) -> None:
     one_fails(fleet, role, FAULTS[name])
-    assert fleet.proxy.metric("retries") >= 1
+    # On another engine, or because of a reference that may have been the reason.
+    assert fleet.proxy.metric("retries|fallbacks.*reference") >= 1
 
 
 @pytest.mark.parametrize("name", BEFORE_CONTENT)
@@ -105,7 +107,7 @@ def test_a_stream_that_fails_before_content_begins_anew(decoders: Fleet, name: s
         assert stream is not None
         assert stream.is_whole
         assert stream.has_first(4)
-        if decoders.pair("colocated")[0].counts()["count"] > 0:
+        if decoders.pair("colocated")[0].requests():
             return
     pytest.fail("the first engine is never asked")
 
@@ -147,7 +149,7 @@ def test_when_every_engine_fails_the_client_gets_an_error(
     assert decoders.asked("colocated") <= 4, "retried without end"
 
 
-@pytest.mark.parametrize("code", [400, 404, 422, 429])
+@pytest.mark.parametrize("code", [400, 404, 422])
 def test_what_an_engine_refuses_is_said_to_the_client_and_not_retried(
     decoders: Fleet, code: int
 ) -> None:
@@ -159,16 +161,17 @@ def test_what_an_engine_refuses_is_said_to_the_client_and_not_retried(
 
 
 def test_an_engine_that_is_gone_is_left_out_and_taken_back(
-    new_stub: NewStub, new_proxy: NewProxy
+    new_stub: NewStub, new_proxy: NewProxy, token_file: Path
 ) -> None:
     one, other = new_stub("colocated"), new_stub("colocated")
-    proxy = new_proxy(one, other, health_interval="100ms")
+    proxy = new_proxy(one, other, health_interval="100ms", token_file=token_file)
     one.kill()
     for _ in range(20):
         assert proxy.ask("POST", CHAT, chat()).status == 200
 
     def instances() -> str:
-        return proxy.ask("GET", "/v1/instances").body.decode()
+        answer = proxy.ask("GET", "/v1/instances", headers={"authorization": f"Bearer {TOKEN}"})
+        return answer.body.decode()
 
     until(lambda: '"healthy":false' in instances().replace(" ", ""), "it is evicted")
     one.start()

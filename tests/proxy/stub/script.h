@@ -52,6 +52,7 @@ class Playbook {
  public:
   // {"next": [SCRIPT, ...], "default": SCRIPT, "health": 200, "clear": true}; all optional.
   Status update(std::string_view json);
+  void set_default(Script script) { default_ = std::move(script); }
   Script take(std::string_view path);
   std::uint64_t health() const noexcept { return health_; }
 

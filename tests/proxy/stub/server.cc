@@ -75,6 +75,7 @@ std::string_view name_of(Script::Do what) {
 
 Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   std::unique_ptr<Server> server(new Server(std::move(options)));
+  server->playbook_.set_default(server->options_.script);
   auto listener = listen_on(server->options_.host, server->options_.port);
   if (!listener) return std::unexpected(listener.error());
   server->listener_ = std::move(*listener);
@@ -220,7 +221,10 @@ void Server::control(Connection& c, std::string_view body) {
     if (!options_.arena) return done(fail(Code::kUnavailable, "no --arena-directory"));
     return done(options_.arena->put(body));
   }
-  if (method == "POST") return done(playbook_.update(body));
+  if (method == "POST") {
+    plain_events_.clear();
+    return done(playbook_.update(body));
+  }
   if (method == "DELETE") {
     const bool cleared = journal_.clear();
     if (cleared) (void)playbook_.update(R"({"clear":true})");
@@ -250,8 +254,8 @@ void Server::begin(Connection& c, std::string_view body) {
   if (options_.engine.role == "prefill" || options_.engine.role == "encoder") {
     exchange.ask.stream = exchange.ask.stream && !options_.plain;
   }
-  if (!exchange.ask.scripted) {
-    exchange.ask.script = options_.plain ? options_.script : playbook_.take(path);
+  if (api && !exchange.ask.scripted) {
+    exchange.ask.script = playbook_.take(path);
   }
   if (!options_.plain) {
     exchange.entry = journal_.add(
@@ -365,7 +369,8 @@ void Server::pump(Connection& c) {
       if (now() < exchange.next_at) return arm(c, exchange.next_at);
       exchange.next_at += script.interval_ms * kNsPerMs;
     }
-    c.out += chunk(token_event(exchange.api, exchange.ask, options_.engine, exchange.next++));
+    c.out += next_event(exchange);
+    ++exchange.next;
     if (exchange.entry != nullptr) exchange.entry->events = exchange.next;
     exchange.stage = Exchange::Stage::kDelayed;  // flush() must not come back here
     flush(c);
@@ -373,6 +378,17 @@ void Server::pump(Connection& c) {
     exchange.stage = Exchange::Stage::kStreaming;
   }
   arm(c, now());
+}
+
+std::string Server::next_event(const Exchange& exchange) {
+  const auto make = [&] {
+    return chunk(token_event(exchange.api, exchange.ask, options_.engine, exchange.next));
+  };
+  if (!options_.plain || exchange.api != Api::kChat) return make();
+  while (plain_events_.size() <= exchange.next) plain_events_.emplace_back();
+  std::string& event = plain_events_[exchange.next];
+  if (event.empty()) event = make();
+  return event;
 }
 
 // True when the script ended the stream, or its progress, here.

@@ -82,6 +82,7 @@ class Server {
   void perform_before(Connection& c);
   void start_stream(Connection& c);
   void pump(Connection& c);
+  std::string next_event(const Exchange& exchange);
   bool act_in_stream(Connection& c);
   void answer(Connection& c, std::uint64_t status, std::string_view body,
               std::string_view more = {});
@@ -103,6 +104,7 @@ class Server {
   std::set<std::pair<Instant, std::uint64_t>> timers_;
   std::vector<std::uint64_t> dead_;
   std::string chunked_body_;
+  std::vector<std::string> plain_events_;  // a benchmark's events, which are all alike
 };
 
 }  // namespace sluice::stub
