@@ -27,7 +27,7 @@ def _most(value: float, meaning: str, unit: str) -> Bar:
     return Bar(meaning, unit, "at most", value)
 
 
-BARS: dict[str, Bar] = {
+STORE: dict[str, Bar] = {
     "put_memcpy_ratio_16m": _least(0.85, "put of 16 MiB without checksums / memcpy"),
     "put_checksum_ratio_16m": _least(0.65, "put of 16 MiB with checksums / memcpy"),
     "first_pass_ratio": _least(0.7, "a new client's first pass over a warm arena / its later ones"),
@@ -50,6 +50,19 @@ BARS: dict[str, Bar] = {
     "engine_save_ms_7m": _most(1.0, "what saving a 7 MB feature adds to the engine's step", "ms"),
     "engine_load_ms_7m": _most(0.3, "what loading a 7 MB feature adds to the engine's step", "ms"),
 }
+
+SERVING: dict[str, Bar] = {
+    "proxy_pd_vs_router_small": _least(1.3, "prefill and decode, small requests / vllm-router"),
+    "proxy_pd_vs_router_200k": _least(1.5, "prefill and decode, 200 KB requests / vllm-router"),
+    "proxy_epd_vs_router_pd_200k": _least(
+        1.0, "three stages, distinct 200 KB images / vllm-router's two stages"
+    ),
+    "proxy_added_ms_p99": _most(2, "added to a stub engine at half of peak load, P99", "ms"),
+    "proxy_stream_events_per_s_ratio": _least(1.3, "relayed stream events a second / vllm-router"),
+    "proxy_kib_per_idle_connection": _most(16, "memory of a kept connection", "KiB"),
+}
+
+BARS = {**STORE, **SERVING}
 
 
 def table(figures: Mapping[str, float], notes: Mapping[str, str], *, judged: bool = True) -> str:

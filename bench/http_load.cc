@@ -239,9 +239,11 @@ class Generator {
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) return failed(index);
     if (!c.busy) return failed(index);
-    if (!c.answer.take({read_.data(), static_cast<std::size_t>(got)})) return;
+    const std::uint64_t before = c.answer.events();
+    const bool complete = c.answer.take({read_.data(), static_cast<std::size_t>(got)});
+    events_ += c.answer.events() - before;
+    if (!complete) return;
     ++requests_;
-    events_ += c.answer.events();
     if (!c.answer.ok()) ++failures_;
     latency_.add_ns(c.began, now());
     c.busy = false;

@@ -81,7 +81,7 @@ def own_environment(folder: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def mooncake(folder: Path) -> Iterator[LineProcess]:
     """A master, an owner with the segment, and a client that takes lines."""
-    rpc, metrics, http, owner_port, client_port = _free_ports(5)
+    rpc, metrics, http, owner_port, client_port = free_ports(5)
     url, master = f"http://127.0.0.1:{http}/metadata", f"127.0.0.1:{rpc}"
     log = folder / "mooncake.log"
     environment = own_environment(folder)
@@ -123,7 +123,7 @@ def mooncake(folder: Path) -> Iterator[LineProcess]:
             process.wait()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -27,6 +27,9 @@ class Plan:
     python_gets: int = 5_000
     python_puts: int = 60
     engine_samples: int = 40
+    serving_s: float = 2.0  # a turn of one side
+    serving_rounds: int = 5
+    serving_idle: int = 2_000  # connections
 
 
 FULL = Plan()
@@ -50,4 +53,7 @@ QUICK = Plan(
     python_gets=50,
     python_puts=3,
     engine_samples=2,
+    serving_s=0.2,
+    serving_rounds=1,
+    serving_idle=50,
 )

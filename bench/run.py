@@ -3,8 +3,9 @@
 
     python bench/run.py [--quick] [--only GROUP ...] [--build-dir DIR] [--out DIR]
 
-Writes `store.json` (one flat object) and `store-raw.json` (every sample of both sides, and the
-machine). Exits with 0 also when a bar is missed, and with 1 when something could not be measured.
+Writes `store.json` and `serving.json` (one flat object each), and `store-raw.json` and
+`serving-raw.json` (every sample of both sides, and the machine). Exits with 0 also when a bar is
+missed, and with 1 when something could not be measured.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import bars
 import machine
 import packages
 import peers
+import serving
 from native import Native
 from plan import FULL, QUICK
 from results import Results
@@ -51,6 +53,7 @@ def main() -> int:
             "peers": partial(peers.measure, build, plan, native, results, folder),
             "python": partial(packages.measure_python, build, plan, results),
             "engine": partial(packages.measure_engine, build, plan, results),
+            "serving": partial(serving.measure, build, plan, results, folder),
         }
         chosen = {name: groups[name] for name in arguments.only or groups}
         # One after the other, so that nothing disturbs a figure; a quick run has none to disturb.
@@ -90,14 +93,16 @@ def _measure(groups: Groups, workers: int) -> dict[str, str]:
 
 def _write(folder: Path, results: Results, before: dict[str, str | int | list[float]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    flat = {name: results.figures[name] for name in bars.BARS if name in results.figures}
-    raw = {
-        "machine": {**before, "load_average_at_the_end": machine.facts()["load_average"]},
-        "notes": results.notes,
-        "samples": {name: results.samples[name] for name in flat},
-    }
-    (folder / "store.json").write_text(json.dumps(flat, indent=1) + "\n")
-    (folder / "store-raw.json").write_text(json.dumps(raw) + "\n")
+    after = machine.facts()["load_average"]
+    for file, names in (("store", bars.STORE), ("serving", bars.SERVING)):
+        flat = {name: results.figures[name] for name in names if name in results.figures}
+        raw = {
+            "machine": {**before, "load_average_at_the_end": after},
+            "notes": {name: results.notes[name] for name in flat if name in results.notes},
+            "samples": {name: results.samples[name] for name in flat},
+        }
+        (folder / f"{file}.json").write_text(json.dumps(flat, indent=1) + "\n")
+        (folder / f"{file}-raw.json").write_text(json.dumps(raw) + "\n")
 
 
 def _arguments() -> argparse.Namespace:
@@ -113,7 +118,7 @@ def _arguments() -> argparse.Namespace:
 
 GROUPS = (
     *("idle", "copies", "gets", "small_puts", "lookups"),
-    *("utilisation", "peers", "python", "engine"),
+    *("utilisation", "peers", "python", "engine", "serving"),
 )
 
 if __name__ == "__main__":

@@ -20,8 +20,14 @@ NAMES = {
     *("get_touch_vs_mooncake_16m", "put_vs_safetensors_16m", "overhead_bytes_per_object"),
     *("arena_utilisation", "idle_cpu_percent", "clients_scaling"),
 }
+SERVING = {
+    *("proxy_pd_vs_router_small", "proxy_pd_vs_router_200k", "proxy_epd_vs_router_pd_200k"),
+    *("proxy_stream_events_per_s_ratio", "proxy_added_ms_p99", "proxy_kib_per_idle_connection"),
+}
 # A step with a transfer less the same step without: a busy machine can make it negative.
 DIFFERENCES = {"engine_save_ms_7m", "engine_load_ms_7m"}
+# The same of latencies and of memory, at so small a count.
+SMALL = {"proxy_added_ms_p99", "proxy_kib_per_idle_connection"}
 
 
 def bench(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -43,16 +49,17 @@ def test_a_quick_run_measures_every_number_and_keeps_every_sample(tmp_path: Path
     arenas = set(Path("/dev/shm").glob("sluice-bench-*"))
     done = bench(tmp_path, "--quick")
     assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "store.json").read_text())
-    raw = json.loads((tmp_path / "store-raw.json").read_text())
-    assert set(figures) == NAMES | DIFFERENCES
-    for name, figure in figures.items():
-        assert math.isfinite(figure), name
-        assert figure > 0 or name in DIFFERENCES, name
-        assert raw["samples"][name], name
-        assert all(raw["samples"][name].values()), name
-        assert name in done.stdout
-    assert raw["machine"]["processors"] == os.cpu_count()
+    for file, names in (("store", NAMES | DIFFERENCES), ("serving", SERVING)):
+        figures = json.loads((tmp_path / f"{file}.json").read_text())
+        raw = json.loads((tmp_path / f"{file}-raw.json").read_text())
+        assert set(figures) == names
+        for name, figure in figures.items():
+            assert math.isfinite(figure), name
+            assert figure > 0 or name in DIFFERENCES | SMALL, name
+            assert raw["samples"][name], name
+            assert all(raw["samples"][name].values()), name
+            assert name in done.stdout
+        assert raw["machine"]["processors"] == os.cpu_count()
     assert set(Path("/dev/shm").glob("sluice-bench-*")) <= arenas, "an arena was left behind"
 
 
