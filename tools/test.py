@@ -94,6 +94,7 @@ TIERS = [
     python("python", "the Python package", 300, "tests/python"),
     python("cli", "the programs: files, mistakes, sluice up, doctor", 600, "tests/cli"),
     python("vllm", "the connector against vLLM's scheduler and runners", 600, "tests/vllm"),
+    python("proxy", "the proxy against scripted engines", 300, "tests/proxy"),
     python("interop", "objects exchanged with a Mooncake store", 300, "tests/interop"),
     python("bench", "the benchmarks, a small run of every number", 600, "tests/bench"),
     python("demo", "planted faults, which the demo must notice", 1200, "demo/test_plant.py"),
