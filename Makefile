@@ -18,14 +18,15 @@ setup: ## packages and .venv only
 	@tools/setup_system.sh build engine
 	@tools/setup_python.sh
 
-build: setup ## sluiced, sluice, the client library and the Python package
-	@tools/build.sh release sluiced sluice sluice_python
+build: setup ## sluiced, sluice, sluice-proxy, the client library and the Python package
+	@tools/build.sh release sluiced sluice sluice-proxy sluice_python
 
 build-all: setup
 	@tools/build.sh release
 
 demo: build ## two model kinds, four real engines each, photographs; ends with a table
 	@PYTHONPATH=build/release/python:demo/support $(PYTHON) demo/run.py $(DEMO_ARGS)
+	@PYTHONPATH=build/release/python:demo/support $(PYTHON) demo/serving.py $(SERVING_ARGS)
 
 test: build-all ## everything that must pass; closes with a count
 	@tools/setup_system.sh model

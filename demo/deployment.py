@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +35,8 @@ class Topology:
     file: Path
     arena: str
     engines: dict[str, Engine]
+    logs: Path
+    proxy: Engine | None = None  # the endpoint in front of them
 
     @staticmethod
     def read(file: Path) -> "Topology":
@@ -43,7 +45,10 @@ class Topology:
             entry["name"]: Engine(entry["name"], f"http://127.0.0.1:{entry['port']}")
             for entry in content["engine"]
         }
-        return Topology(file, content["arena"]["name"], engines)
+        proxy = None
+        if "proxy" in content:
+            proxy = Engine("proxy", f"http://127.0.0.1:{content['proxy']['port']}")
+        return Topology(file, content["arena"]["name"], engines, ROOT / content["log-dir"], proxy)
 
 
 class Deployment:
@@ -55,8 +60,8 @@ class Deployment:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        for engine in self.topology.engines.values():
-            refuse_taken_port(engine)
+        for server in self._servers():
+            refuse_taken_port(server)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -83,6 +88,13 @@ class Deployment:
         if kind is None and code != 0:
             raise DeploymentError(f"`sluice up` ended with exit code {code}\n{self._tail()}")
 
+    def engine(self, name: str) -> Engine:
+        """One engine, asked directly; behind a proxy it wants the deployment's token."""
+        engine = self.topology.engines[name]
+        if self.topology.proxy is None:
+            return engine
+        return replace(engine, token=(self.topology.logs / "engine.token").read_text())
+
     def processes(self) -> dict[int, str]:
         """The first process of each engine: children of `sluice up`, told apart by their port."""
         assert self._process is not None
@@ -100,7 +112,7 @@ class Deployment:
     def _wait_ready(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + READY_S
-        waiting = dict(self.topology.engines)
+        waiting = {server.name: server for server in self._servers()}
         while waiting:
             code = self._process.poll()
             if code is not None:
@@ -110,6 +122,10 @@ class Deployment:
                 raise DeploymentError(f"not up after {READY_S:.0f} s: {names}\n{self._tail()}")
             waiting = {name: one for name, one in waiting.items() if not answers(one)}
             time.sleep(0.25)
+
+    def _servers(self) -> list[Engine]:
+        engines = list(self.topology.engines.values())
+        return engines if self.topology.proxy is None else [*engines, self.topology.proxy]
 
     def _stop(self) -> int:
         """Asks `sluice up` to stop everything; its exit code, or that of having been killed."""
@@ -127,9 +143,10 @@ class Deployment:
         return "\n".join(f"  | {line}" for line in lines)
 
 
-def answers(engine: Engine) -> bool:
+def answers(server: Engine) -> bool:
+    path = "/readyz" if server.name == "proxy" else "/health"
     try:
-        with urllib.request.urlopen(engine.address + "/health", timeout=2) as reply:
+        with urllib.request.urlopen(server.address + path, timeout=2) as reply:
             return int(reply.status) == 200
     except OSError:
         return False

@@ -1,5 +1,5 @@
-"""The demo's side of an engine's HTTP interface: send a conversation, take the answer apart, empty
-the engine's cache.
+"""The demo's side of an engine's or the proxy's HTTP interface: send a conversation, take the
+answer apart, empty the engine's cache.
 
 Failure: an engine that answers with an error, or not at all, gives an Answer whose `error` says so;
 nothing raises.
@@ -10,14 +10,17 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPResponse
 from typing import Any
 
 from photographs import Photograph
 
 ANSWER_TOKENS = 12
 DIGITS = 5  # of a logprob that are compared
+CHAT = "/v1/chat/completions"
+TIMING = "x-sluice-timing"  # of the proxy, when it was asked for
 Json = dict[str, Any]
 
 
@@ -47,6 +50,9 @@ class Answer:
     text: str = ""
     transfer: Json = field(default_factory=dict)  # ec_transfer_params of the response
     error: str = ""
+    prompt_tokens: int = 0
+    first_seconds: float = 0.0  # until the first token, of a streamed answer
+    stages: dict[str, float] = field(default_factory=dict)  # of the proxy's: milliseconds by stage
 
 
 def image_part(image: Photograph | Reference) -> Json:
@@ -70,6 +76,7 @@ class Engine:
     name: str
     address: str  # http://127.0.0.1:PORT
     model: str = "demo"
+    token: str = ""  # what it wants as a bearer token; never shown
 
     def ask(
         self,
@@ -79,7 +86,77 @@ class Engine:
         timeout_s: float = 120.0,
     ) -> Answer:
         """One greedy answer, with the logprob of each of its tokens."""
-        body: Json = {
+        body = self._body(conversation, tokens)
+        if transfer:
+            body["ec_transfer_params"] = transfer
+        begin = time.monotonic()
+        try:
+            with self._open(CHAT, body, timeout_s) as answer:
+                reply = json.loads(answer.read())
+                stages = stage_times(answer.headers.get(TIMING, ""))
+        except OSError as error:
+            return Answer(time.monotonic() - begin, error=explain(error))
+        choice = reply["choices"][0]
+        return Answer(
+            time.monotonic() - begin,
+            tokens=tokens_of(choice),
+            text=choice["message"]["content"] or "",
+            transfer=reply.get("ec_transfer_params") or {},
+            prompt_tokens=int(reply["usage"]["prompt_tokens"]),
+            stages=stages,
+        )
+
+    def ask_streamed(
+        self,
+        conversation: Sequence[Said],
+        tokens: int = ANSWER_TOKENS,
+        timeout_s: float = 120.0,
+    ) -> Answer:
+        """The same answer, taken event by event. An error event, or an end without [DONE], is an
+        error of the answer."""
+        body = self._body(conversation, tokens) | {"stream": True}
+        got: list[tuple[str, float]] = []
+        stages: dict[str, float] = {}
+        text, error, ended, first = "", "", False, 0.0
+        begin = time.monotonic()
+        try:
+            with self._open(CHAT, body, timeout_s) as answer:
+                for event in events(answer):
+                    if event.startswith(TIMING):
+                        stages = stage_times(event.removeprefix(TIMING))
+                        continue
+                    if event == "[DONE]":
+                        ended = True
+                        continue
+                    chunk = json.loads(event)
+                    if "error" in chunk:
+                        error = str(chunk["error"].get("message", chunk["error"]))
+                        continue
+                    for choice in chunk.get("choices", []):
+                        got += tokens_of(choice)
+                        text += choice.get("delta", {}).get("content") or ""
+                    first = first or (time.monotonic() - begin if got else 0.0)
+        except OSError as problem:
+            return Answer(time.monotonic() - begin, error=explain(problem))
+        return Answer(
+            time.monotonic() - begin,
+            tokens=tuple(got),
+            text=text,
+            error=error or ("" if ended else "the stream ended without [DONE]"),
+            first_seconds=first,
+            stages=stages,
+        )
+
+    def empty_encoder_cache(self) -> str:
+        """Needs VLLM_SERVER_DEV_MODE=1 in the engine. Empty, or why it did not work."""
+        try:
+            self._open("/reset_encoder_cache", None, 30.0).close()
+        except OSError as error:
+            return explain(error)
+        return ""
+
+    def _body(self, conversation: Sequence[Said], tokens: int) -> Json:
+        return {
             "model": self.model,
             "messages": messages(conversation),
             "max_tokens": tokens,
@@ -88,40 +165,48 @@ class Engine:
             "top_logprobs": 1,
             "return_tokens_as_token_ids": True,
         }
-        if transfer:
-            body["ec_transfer_params"] = transfer
-        begin = time.monotonic()
-        try:
-            reply = self._post("/v1/chat/completions", body, timeout_s)
-        except OSError as error:
-            return Answer(time.monotonic() - begin, error=explain(error))
-        seconds = time.monotonic() - begin
-        choice = reply["choices"][0]
-        logprobs = (choice.get("logprobs") or {}).get("content") or []
-        return Answer(
-            seconds,
-            tokens=tuple((one["token"], round(one["logprob"], DIGITS)) for one in logprobs),
-            text=choice["message"]["content"] or "",
-            transfer=reply.get("ec_transfer_params") or {},
-        )
 
-    def empty_encoder_cache(self) -> str:
-        """Needs VLLM_SERVER_DEV_MODE=1 in the engine. Empty, or why it did not work."""
-        try:
-            self._post("/reset_encoder_cache", None, 30.0)
-        except OSError as error:
-            return explain(error)
-        return ""
-
-    def _post(self, path: str, body: Json | None, timeout_s: float) -> Json:
+    def _open(self, path: str, body: Json | None, timeout_s: float) -> HTTPResponse:
+        headers = {"Content-Type": "application/json", "X-Sluice-Debug": "1"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(
             self.address + path,
             data=b"" if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers=headers,
         )
-        with urllib.request.urlopen(request, timeout=timeout_s) as reply:
-            text = reply.read()
-        return dict(json.loads(text)) if text else {}
+        answer: HTTPResponse = urllib.request.urlopen(request, timeout=timeout_s)
+        return answer
+
+
+def tokens_of(choice: Json) -> tuple[tuple[str, float], ...]:
+    """Token ids as text, and their logprobs, of an answer's choice or of a chunk's."""
+    logprobs = (choice.get("logprobs") or {}).get("content") or []
+    return tuple((one["token"], round(one["logprob"], DIGITS)) for one in logprobs)
+
+
+def events(answer: HTTPResponse) -> Iterator[str]:
+    """The data of each server-sent event; of comments only the proxy's times."""
+    data: list[str] = []
+    for raw in answer:
+        line = raw.decode().rstrip("\r\n")
+        if line.startswith("data:"):
+            data.append(line.removeprefix("data:").lstrip())
+        elif line.startswith(f": {TIMING}"):
+            yield line.removeprefix(": ")
+        elif not line and data:
+            yield "\n".join(data)
+            data = []
+
+
+def stage_times(header: str) -> dict[str, float]:
+    """Milliseconds by stage, from the proxy's `queue=0.1, encode=53.0`."""
+    stages: dict[str, float] = {}
+    for entry in filter(None, header.split(",")):
+        name, _, duration = entry.strip().partition("=")
+        with contextlib.suppress(ValueError):
+            stages[name] = float(duration)
+    return stages
 
 
 def explain(error: OSError) -> str:

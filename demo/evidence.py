@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from sluice._core import Client
 
 # How long things took, and how often a process attached: shown elsewhere, never compared.
-NOT_EVENTS = frozenset({"attaches", "load_us", "save_us"})
+NOT_EVENTS = frozenset(
+    {
+        *("attaches", "load_us", "save_us"),
+        *("kv.attaches", "kv.send_us", "kv.save_wait_us", "kv.receive_us", "kv.receive_waits"),
+    }
+)
 SETTLE_S = 3.0
 POLL_S = 0.05
 QUIET_S = 1.5
@@ -39,7 +44,8 @@ def ancestors(pid: int) -> list[int]:
 
 
 def read_counters(client: "Client", engines: dict[int, str]) -> Counts:
-    """The counters of every living connector process, summed by engine.
+    """The counters of every living connector process, summed by engine; those of a KV connector
+    are called "kv." and their name.
 
     `engines`: process number of each engine's first process, and the engine's name.
     """
@@ -48,11 +54,15 @@ def read_counters(client: "Client", engines: dict[int, str]) -> Counts:
         if not entry["alive"] or not entry["board"].startswith("{"):
             continue
         board = json.loads(entry["board"])
-        if "sluice_vllm" not in board:
+        if "sluice_vllm" in board:
+            counters = board["counters"]
+        elif "sluice_vllm_kv" in board:
+            counters = {f"kv.{name}": value for name, value in board["counters"].items()}
+        else:
             continue
         for pid in ancestors(entry["pid"]):
             if pid in engines:
-                out.setdefault(engines[pid], Counter()).update(board["counters"])
+                out.setdefault(engines[pid], Counter()).update(counters)
     return out
 
 
@@ -71,6 +81,14 @@ def minus(left: Counts, right: Counts) -> Counts:
         difference.subtract(right.get(engine, Counter()))
         out[engine] = Counter({k: v for k, v in difference.items() if v})
     return out
+
+
+def without(counts: Counts, names: tuple[str, ...]) -> Counts:
+    """Copies, without these counters."""
+    return {
+        engine: Counter({k: v for k, v in values.items() if k not in names})
+        for engine, values in counts.items()
+    }
 
 
 def differences(expected: Counts, seen: Counts) -> list[str]:
@@ -106,6 +124,7 @@ class Ledger:
     start: Counts = field(default_factory=dict)
     expected: Counts = field(default_factory=dict)
     shown: Counts = field(default_factory=dict)  # what earlier turns had counted
+    left_out: set[str] = field(default_factory=set)  # names that are answered and not compared
 
     def begin(self) -> None:
         """From here on everything counts."""
@@ -115,7 +134,8 @@ class Ledger:
         """Every count that came after its turn was compared."""
         if gone := self.gone():
             return [f"{name}: its processes ended" for name in gone]
-        return differences(self.expected, minus(self._quiet(), self.start))
+        left_out = tuple(self.left_out)
+        return differences(self.expected, without(minus(self._quiet(), self.start), left_out))
 
     def _quiet(self) -> Counts:
         """The counters once they have not moved for a second."""
@@ -135,16 +155,17 @@ class Ledger:
         """Engines that had counted something and have no process any more."""
         return sorted(self.start.keys() - read_counters(self.client, self.engines).keys())
 
-    def settle(self, caused: Counts) -> tuple[Counts, list[str]]:
+    def settle(self, caused: Counts, uncounted: tuple[str, ...] = ()) -> tuple[Counts, list[str]]:
         """Adds what a turn must have caused; answers what it did cause, and every difference of the
-        sums.
+        sums. Names in `uncounted` are only answered, not compared.
         """
+        self.left_out.update(uncounted)
         for engine, values in caused.items():
             self.expected.setdefault(engine, Counter()).update(values)
         deadline = time.monotonic() + SETTLE_S
         while True:
             now = self.seen()
-            wrong = differences(self.expected, now)
+            wrong = differences(self.expected, without(now, uncounted))
             if gone := self.gone():
                 return {}, [f"{name}: its processes ended" for name in gone]
             if not wrong or time.monotonic() > deadline:
@@ -152,5 +173,5 @@ class Ledger:
             time.sleep(POLL_S)
         turn = minus(now, self.shown)
         self.shown = now
-        self.expected = {engine: Counter(values) for engine, values in now.items()}
+        self.expected = without(now, uncounted)
         return turn, wrong

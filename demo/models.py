@@ -19,6 +19,10 @@ from typing import Any, Literal, get_args
 
 Kind = Literal["qwen2_5_vl", "qwen3_vl"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+TITLES: dict[Kind, str] = {
+    "qwen2_5_vl": "Qwen2.5-VL",
+    "qwen3_vl": "Qwen3-VL with DeepStack",
+}
 
 HEAD_DIM = 64
 SPECIAL_TOKENS = (

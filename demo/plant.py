@@ -3,7 +3,8 @@ prefill's request.
 
 flip-byte   one bit of one payload byte of the turn's first feature, in the arena's shared memory
 drop-load   one load of the engine with a tower is dropped by its connector
-(support/planted_connector.py)
+drop-group  one layer group of one hand-off is never published by prefill's connector
+(the last two: support/planted_connector.py)
 """
 
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sluice._core import Client
 
-FAULTS = ("flip-byte", "drop-load")
-DROP_LOAD_FILE = (
-    "drop-load"  # in the folder that the engines know; its presence drops the next load
-)
+FAULTS = ("flip-byte", "drop-load")  # of the arena act
+SERVING_FAULTS = ("drop-group",)  # of the serving act
+# In the folder that the engines know: its presence plants the fault once.
+DROP_LOAD_FILE = "drop-load"
+DROP_GROUP_FILE = "drop-group"
 PAYLOAD_OFFSET = 304 + 1001  # past the tensor's header, some row of the first tensor
 
 
@@ -43,4 +45,16 @@ def segment_file(client: "Client", segment: int) -> Path:
 
 
 def drop_load(folder: Path) -> None:
-    (folder / DROP_LOAD_FILE).touch()
+    arm(folder, DROP_LOAD_FILE)
+
+
+def arm(folder: Path, fault: str) -> None:
+    """The next time an engine could make this fault, it will."""
+    (folder / fault).touch()
+
+
+def clear(folder: Path) -> None:
+    """Faults that an earlier run left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for fault in (DROP_LOAD_FILE, DROP_GROUP_FILE):
+        (folder / fault).unlink(missing_ok=True)

@@ -21,10 +21,6 @@ from deployment import ROOT, Deployment, DeploymentError, Topology
 from engines import Said
 
 OUT = ROOT / "build" / "demo"
-TITLES: dict[models.Kind, str] = {
-    "qwen2_5_vl": "Qwen2.5-VL",
-    "qwen3_vl": "Qwen3-VL with DeepStack",
-}
 BLIND: dict[models.Kind, str] = {
     "qwen2_5_vl": "has no vision tower",
     "qwen3_vl": "has NaN for every weight of its vision tower",
@@ -84,14 +80,12 @@ def run_kind(
         else f"{features.width}"
     )
     print(
-        f"\n{TITLES[kind]}: rows of {width} bfloat16 values; the blind engine {BLIND[kind]}",
+        f"\n{models.TITLES[kind]}: rows of {width} bfloat16 values; the blind engine {BLIND[kind]}",
         flush=True,
     )
     topology = topology_of(kind, bool(faults))
     fault_folder = OUT / "faults"
-    fault_folder.mkdir(parents=True, exist_ok=True)
-    for fault in plant.FAULTS:
-        (fault_folder / fault).unlink(missing_ok=True)
+    plant.clear(fault_folder)
 
     begin = time.monotonic()
     with Deployment(topology, OUT / f"up-{kind}.log") as deployment:

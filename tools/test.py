@@ -97,7 +97,13 @@ TIERS = [
     python("proxy", "the proxy against scripted engines", 300, "tests/proxy"),
     python("interop", "objects exchanged with a Mooncake store", 300, "tests/interop"),
     python("bench", "the benchmarks, a small run of every number", 600, "tests/bench"),
-    python("demo", "planted faults, which the demo must notice", 1200, "demo/test_plant.py"),
+    python(
+        "demo",
+        "planted faults, which the demo must notice",
+        1200,
+        "demo/test_plant.py",
+        "demo/test_serving.py",
+    ),
     python("e2e", "real engines", 1500, "tests/e2e"),
 ]
 
