@@ -304,8 +304,7 @@ HeadCheck read_request_line(std::string_view line, RequestView& out) noexcept {
 
 HeadCheck read_status_line(std::string_view line, ResponseView& out) noexcept {
   const auto version = parse_version(line.substr(0, 8));
-  const bool well_formed =
-      line.size() >= 12 && line[8] == ' ' && (line.size() == 12 || line[12] == ' ');
+  const bool well_formed = line.size() >= 13 && line[8] == ' ' && line[12] == ' ';
   unsigned status = 0;
   if (version && well_formed) {
     const auto [end, error] = std::from_chars(line.data() + 9, line.data() + 12, status);

@@ -152,7 +152,7 @@ TEST(Framing, ReadsWhereAnAnswerEnds) {
   };
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"), BodyKind::kLength);
   EXPECT_EQ(view.length, 5u);
-  EXPECT_EQ(read("HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n"), BodyKind::kChunked);
+  EXPECT_EQ(read("HTTP/1.1 200 x y\r\nTransfer-Encoding: chunked\r\n\r\n"), BodyKind::kChunked);
   EXPECT_EQ(read("HTTP/1.1 200 \r\n\r\n"), BodyKind::kUntilClose);
   EXPECT_FALSE(view.keep_alive);
   EXPECT_EQ(read("HTTP/1.1 204 No Content\r\n\r\n"), BodyKind::kNone);
@@ -169,9 +169,10 @@ TEST(Framing, RefusesAnswersWithTwoReadings) {
        {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         "HTTP/1.1 200 OK\nContent-Length: 1\r\n\r\n", "HTTP/2 200\r\n\r\n", "200 OK\r\n\r\n",
-        "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 -20 OK\r\n\r\n",
-        "HTTP/1.1  200 OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n"}) {
+        "HTTP/1.1 200\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n",
+        "HTTP/1.1 -20 OK\r\n\r\n", "HTTP/1.1  200 OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n",
+        "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA : b\r\n\r\n"}) {
     EXPECT_EQ(check_response(bytes, {}, false, view).verdict, Verdict::kRefused) << bytes;
   }
 }
