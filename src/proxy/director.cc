@@ -65,6 +65,17 @@ bool Director::remove(sched::InstanceId id) {
   return true;
 }
 
+std::optional<sched::InstanceId> Director::find(std::size_t role,
+                                                const http::Endpoint& endpoint) const {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, member] : members_) {
+    const InstanceSpec& known = member.instance->spec;
+    if (!member.removed && known.role == role && known.endpoint.text() == endpoint.text())
+      return id;
+  }
+  return std::nullopt;
+}
+
 std::vector<InstanceView> Director::list() const {
   const std::scoped_lock lock(mutex_);
   std::vector<InstanceView> out;

@@ -81,6 +81,7 @@ class Director {
   // An instance with this role and address is known already: its number, and `spec` counts from now on.
   Result<sched::InstanceId> add(InstanceSpec spec);
   bool remove(sched::InstanceId id);
+  std::optional<sched::InstanceId> find(std::size_t role, const http::Endpoint& endpoint) const;
   std::vector<InstanceView> list() const;
   PoolView pool(std::size_t role) const;
   bool known(std::size_t role) const;   // has an instance

@@ -247,8 +247,10 @@ class Flow {
            .media_tried = media_tried});
       if (next == sched::Next::kWithMedia && !strict()) {
         meter().fell_back(Fallback::kReferenceFailed);
+        add(meter().roles[role].retries);
         media_tried = true;
         references_ = false;
+        avoid.push_back(failure->instance);
         continue;
       }
       if (exchange_.begun() || !retry_allowed(errand_, role, *failure, tries)) {

@@ -62,6 +62,7 @@ boost::asio::awaitable<StageResult<PrefillOutcome>> prefill(Errand& errand, Stag
     meter.fell_back(Fallback::kReferenceFailed);
     if (strict) co_return std::unexpected(std::move(answer.error()));
     input.references = false;
+    add(meter.roles[kPrefillRole].retries);
     answer = co_await run_whole_stage(errand, ask, make);
   }
   out.prefill_ns = now() - began;

@@ -15,6 +15,10 @@ namespace {
 
 using boost::asio::awaitable;
 
+constexpr std::string_view kInstances = "/v1/instances";
+constexpr std::uint64_t kRefusedBodyBytesMax = 64 * 1024;
+constexpr std::uint64_t kAdminBodyBytesMax = 1 << 20;  // read, so that it can be refused by name
+
 std::string_view path_of(std::string_view target) {
   return target.substr(0, target.find('?'));
 }
@@ -133,7 +137,7 @@ std::optional<OpenAiError> Proxy::refuse(const http::ExchangeHead& head,
                                          std::string_view path) const {
   if (path == "/livez" || path == "/readyz") return std::nullopt;
   const Settings& settings = core_->settings;
-  const bool own = is_under(path, "/v1/instances");
+  const bool own = is_under(path, kInstances);
   if (own && settings.token.empty()) {
     return OpenAiError{.status = 403,
                        .message = "no token is configured, so nobody may see or change instances",
@@ -154,12 +158,17 @@ awaitable<void> Proxy::handle(std::size_t thread, http::Exchange& exchange) {
   const std::string_view path = path_of(head.target);
   if (const auto refusal = refuse(head, path)) {
     worker.meter.refused(Cause::kUnauthorized);
+    // A small body is read, so that the connection can go on; a large one costs the connection.
+    if (head.content_length.value_or(0) <= kRefusedBodyBytesMax) {
+      const auto ignored = co_await exchange.read_body(kRefusedBodyBytesMax);
+      static_cast<void>(ignored);
+    }
     std::vector<http::Header> headers;
     if (refusal->status == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
     co_await answer_error(exchange, *refusal, std::move(headers));
     co_return;
   }
-  if (is_under(path, "/v1/instances")) {
+  if (is_under(path, kInstances)) {
     co_await serve_instances(exchange, path);
     co_return;
   }
@@ -197,51 +206,60 @@ awaitable<void> Proxy::serve_own(Worker& worker, http::Exchange& exchange, std::
   } else if (ready()) {
     co_await answer_text(exchange, 200, plain("ready"));
   } else {
-    co_await answer_text(
-        exchange, 503,
-        plain(core_->draining ? "draining" : "no engine that answers requests is healthy"));
+    std::string why = plain(core_->draining ? "draining" : "no engine that answers is healthy");
+    co_await answer_text(exchange, 503, std::move(why));
   }
 }
 
 awaitable<void> Proxy::serve_instances(http::Exchange& exchange, std::string_view path) {
-  constexpr std::string_view kFolder = "/v1/instances";
   const std::string& method = exchange.head().method;
-  Director& director = core_->director;
-  if (path == kFolder && method == "GET") {
-    co_await answer_json(exchange, 200, instances_json(director.list()));
-    co_return;
-  }
-  if (path == kFolder && method == "POST") {
-    const auto body = co_await exchange.read_body(kRegistrationBytesMax);
+  const bool whole = path == kInstances;
+  if (whole && method == "GET") {
+    co_await answer_json(exchange, 200, instances_json(core_->director.list()));
+  } else if (whole && (method == "POST" || method == "DELETE")) {
+    auto body = co_await exchange.read_body(kAdminBodyBytesMax);
     if (!body) co_return;  // the server says why
     auto spec = parse_registration(body->text(), core_->settings.allow_remote_engines);
     if (!spec) {
       co_await answer_error(exchange, spec.error());
-      co_return;
+    } else if (method == "POST") {
+      co_await add_instance(exchange, std::move(*spec));
+    } else {
+      const auto id = core_->director.find(spec->role, spec->endpoint);
+      co_await remove_instance(exchange, id.value_or(0));
     }
-    const auto added = director.add(std::move(*spec));
-    if (!added) {
-      const OpenAiError error{.status = 507, .message = added.error().message, .code = "limit"};
-      co_await answer_error(exchange, error);
-      co_return;
-    }
-    co_await answer_json(exchange, 201, fmt::format(R"({{"id":{}}})", *added));
-    co_return;
-  }
-  if (path.size() > kFolder.size() + 1 && method == "DELETE") {
-    const std::string_view digits = path.substr(kFolder.size() + 1);
+  } else if (!whole && method == "DELETE") {
+    const std::string_view digits = path.substr(kInstances.size() + 1);
     sched::InstanceId id = 0;
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), id);
-    const bool number = read.ec == std::errc{} && read.ptr == digits.data() + digits.size();
-    if (number && director.remove(id)) {
-      co_await answer_json(exchange, 200, fmt::format(R"({{"id":{},"removed":true}})", id));
-    } else {
-      const OpenAiError error = not_found();
-      co_await answer_error(exchange, error);
-    }
+    if (read.ec != std::errc{} || read.ptr != digits.data() + digits.size()) id = 0;
+    co_await remove_instance(exchange, id);
+  } else {
+    const std::string_view allowed = whole ? "GET, POST, DELETE" : "DELETE";
+    co_await answer_wrong_method(exchange, allowed);
+  }
+}
+
+awaitable<void> Proxy::add_instance(http::Exchange& exchange, InstanceSpec spec) {
+  const auto added = core_->director.add(std::move(spec));
+  if (added) {
+    std::string text = fmt::format(R"({{"id":{}}})", *added);
+    co_await answer_json(exchange, 201, std::move(text));
     co_return;
   }
-  co_await answer_wrong_method(exchange, path == kFolder ? "GET, POST" : "DELETE");
+  const OpenAiError error{.status = 507, .message = added.error().message, .code = "limit"};
+  co_await answer_error(exchange, error);
+}
+
+awaitable<void> Proxy::remove_instance(http::Exchange& exchange, sched::InstanceId id) {
+  if (core_->director.remove(id)) {
+    std::string text = fmt::format(R"({{"id":{},"removed":true}})", id);
+    co_await answer_json(exchange, 200, std::move(text));
+    co_return;
+  }
+  const OpenAiError error{
+      .status = 404, .message = "no such instance is registered", .code = "not_found"};
+  co_await answer_error(exchange, error);
 }
 
 std::string Proxy::metrics() const {

@@ -51,6 +51,8 @@ class Proxy {
   boost::asio::awaitable<void> serve_own(Worker& worker, http::Exchange& exchange,
                                          std::string_view path);
   boost::asio::awaitable<void> serve_instances(http::Exchange& exchange, std::string_view path);
+  boost::asio::awaitable<void> add_instance(http::Exchange& exchange, InstanceSpec spec);
+  boost::asio::awaitable<void> remove_instance(http::Exchange& exchange, sched::InstanceId id);
   std::optional<OpenAiError> refuse(const http::ExchangeHead& head, std::string_view path) const;
   bool ready() const;
   std::string metrics() const;

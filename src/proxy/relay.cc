@@ -46,11 +46,17 @@ class Stream {
       if (!bytes || bytes->empty()) {
         const bool clean = bytes.has_value() && !plan_.typed_stream && !framer_.in_event();
         if (clean) break;
-        co_return co_await broke_off(bytes ? Error{Code::kIo, Drop::kTransfer, "no [DONE]"}
-                                           : bytes.error());
+        // A variable: g++ 12 destroys a conditional temporary of a co_await twice.
+        Error error{Code::kIo, Drop::kTransfer, "the stream has no end"};
+        if (!bytes) error = bytes.error();
+        auto broken = co_await broke_off(error);
+        co_return broken;
       }
       const auto events = framer_.feed(*bytes);
-      if (!events) co_return co_await broke_off(events.error());
+      if (!events) {
+        auto broken = co_await broke_off(events.error());
+        co_return broken;
+      }
       if (events->empty()) continue;
       const bool goes_on = co_await take(*events);
       if (!goes_on) break;
