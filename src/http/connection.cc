@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "http/unfilled.h"
 
 namespace sluice::http {
 
@@ -243,9 +244,7 @@ Status Connection::body_refused(unsigned status, std::string_view code, std::str
 }
 
 void Connection::reserve(Body& body, std::size_t bytes) {
-  // Not cleared: pages of a large body are touched first by what is read into them.
-  body.bytes_.resize_and_overwrite(bytes + Body::kPadding,
-                                   [](char*, std::size_t size) { return size; });
+  resize_unfilled(body.bytes_, bytes + Body::kPadding);
 }
 
 void Connection::finish(Body& body) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "http/unfilled.h"
+
 namespace sluice::http {
 
 namespace asio = boost::asio;
@@ -145,8 +147,7 @@ asio::awaitable<Result<std::string>> UpstreamCall::read_length(std::size_t bytes
                       .message = "the engine's answer is larger than it may be"});
   }
   std::string all;
-  all.resize_and_overwrite(static_cast<std::size_t>(left_),
-                           [](char*, std::size_t size) { return size; });
+  resize_unfilled(all, static_cast<std::size_t>(left_));
   auto& buffer = link_->buffer();
   buffer.consume(std::exchange(handed_, 0));
   std::size_t size = std::min(all.size(), buffer.size());

@@ -41,6 +41,22 @@ TEST(Upstream, SendsABodyInPiecesAndReusesTheConnection) {
   });
 }
 
+TEST(Upstream, BodiesOfEveryLengthComeBackWhole) {
+  TestFront engine;
+  with_upstream(options_to(engine.port()), [](Upstream& upstream) -> asio::awaitable<void> {
+    for (std::size_t length = 0; length < 9'000; length += length < 300 ? 1 : 397) {
+      const std::string text(length, 'x');
+      const std::string_view body[] = {text};
+      const auto request = post("/x", body);
+      const auto out = co_await fetch(upstream, request);
+      EXPECT_TRUE(out.whole) << name(out.code);
+      EXPECT_EQ(out.body, "POST /x " + text);
+      if (!out.whole) co_return;
+    }
+    EXPECT_EQ(upstream.counts().connects, 1u);
+  });
+}
+
 TEST(Upstream, LargeBodiesGoBothWaysWhole) {
   TestFront engine;
   with_upstream(options_to(engine.port()), [](Upstream& upstream) -> asio::awaitable<void> {
