@@ -46,14 +46,30 @@ Result<ArenaSide> ArenaSide::attach(const std::string& directory, std::string pr
 }
 
 Status ArenaSide::put(std::string_view identifier) {
-  const auto key = ObjectKey::parse(fmt::format("{}@id:{}", prefix_, identifier));
+  return put(ObjectKey::parse(fmt::format("{}@id:{}", prefix_, identifier)),
+             {{"modality", std::string("image")},
+              {"rows", std::vector<std::int64_t>{kRows}},
+              {"image_grid_thw", std::vector<std::int64_t>{1, 24, 32}}});
+}
+
+Status ArenaSide::put_handoff(std::string_view handoff) {
+  for (const std::string_view part : {"0.0.0", "0.0.end"}) {
+    const auto key = ObjectKey::make({.kind = ObjectKind::kKvHandoff,
+                                      .model = "kv",
+                                      .revision = "1",
+                                      .encoder = "none",
+                                      .dtype = "uint8",
+                                      .id = fmt::format("{}.{}", handoff, part)});
+    if (auto done = put(key, {}); !done) return done;
+  }
+  return {};
+}
+
+Status ArenaSide::put(const Result<ObjectKey>& key, const Attributes& attributes) {
   if (!key) return std::unexpected(key.error());
   const std::vector<std::byte> bytes(kRows * kWidth * 2, std::byte{1});
   const std::array<TensorInput, 1> tensors{
       {{.spec = {.dtype = DType::kBF16, .shape = {kRows, kWidth}}, .data = bytes}}};
-  const Attributes attributes{{"modality", std::string("image")},
-                              {"rows", std::vector<std::int64_t>{kRows}},
-                              {"image_grid_thw", std::vector<std::int64_t>{1, 24, 32}}};
   const auto outcome = client_->put(*key, tensors, attributes);
   if (!outcome) return std::unexpected(outcome.error());
   return {};

@@ -20,8 +20,12 @@ class ArenaSide {
 
   // A feature of 192 rows for a grid of 1 x 24 x 32.
   Status put(std::string_view identifier);
+  // A hand-off of one part, committed.
+  Status put_handoff(std::string_view handoff);
 
  private:
+  Status put(const Result<ObjectKey>& key, const Attributes& attributes);
+
   ArenaSide(std::unique_ptr<Client> client, std::string prefix)
       : client_(std::move(client)), prefix_(std::move(prefix)) {}
 

@@ -295,17 +295,26 @@ void Server::perform(Connection& c) {
     exchange.outcome = "status";
     return answer(c, script.code, error_object("scripted", script.code), script.headers);
   }
+  if (auto put = put_results(exchange.ask); !put) {
+    return answer(c, 500, error_object(put.error().message, 500));
+  }
   if (breaks(script.what) && !script.after_events) return perform_before(c);
   if (exchange.ask.stream) return start_stream(c);
-  if (options_.arena && options_.engine.role == "encoder" && script.state == "published") {
-    for (const Part& part : exchange.ask.parts) {
-      if (auto put = options_.arena->put(identifier_of(part, exchange.ask, options_.engine));
-          !put) {
-        return answer(c, 500, error_object(put.error().message, 500));
-      }
-    }
-  }
   answer(c, 200, whole_answer(exchange.api, exchange.ask, options_.engine), script.headers);
+}
+
+// What an engine of this role leaves in the arena.
+Status Server::put_results(const Ask& ask) {
+  if (!options_.arena) return {};
+  const std::string& role = options_.engine.role;
+  if (role == "prefill" && ask.remote_decode && ask.script.reason.empty()) {
+    return options_.arena->put_handoff(ask.handoff);
+  }
+  if (role != "encoder" || ask.script.state != "published") return {};
+  for (const Part& part : ask.parts) {
+    if (auto put = options_.arena->put(identifier_of(part, ask, options_.engine)); !put) return put;
+  }
+  return {};
 }
 
 // Something else than an answer, before its first byte (half: in the middle of it).

@@ -79,6 +79,7 @@ class Server {
   void control(Connection& c, std::string_view body);
   void begin(Connection& c, std::string_view body);
   void perform(Connection& c);
+  Status put_results(const Ask& ask);
   void perform_before(Connection& c);
   void start_stream(Connection& c);
   void pump(Connection& c);
