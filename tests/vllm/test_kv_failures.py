@@ -115,6 +115,7 @@ def test_kv_another_prompt_is_never_answered_with_this_ones_kv(kv) -> None:
         {"digest": 7},
         {"ranks": 0},
         {"ranks": True},
+        {"ranks": 1 << 31},
         {"do_remote_decode": True},
     ],
 )

@@ -72,7 +72,7 @@ def revision(model: str, asked: str | None) -> str:
         return commit
     raise ConfigurationError(
         f'the revision of model "{model}" cannot be found out; '
-        'set "revision" in ec_connector_extra_config, the same on every engine'
+        'set "revision" in the connector\'s extra configuration, the same on every engine'
     )
 
 
@@ -81,7 +81,7 @@ def weights(folder: Path) -> str:
     if not files:
         raise ConfigurationError(
             f'the model folder "{folder}" holds no weight files; '
-            'set "revision" in ec_connector_extra_config, the same on every engine'
+            'set "revision" in the connector\'s extra configuration, the same on every engine'
         )
     state = hashlib.sha256()
     for path in files:

@@ -11,6 +11,7 @@ import vllm
 from sluice import _core
 from sluice.vllm import fingerprints
 from sluice.vllm.kv.settings import KVSettings
+from sluice.vllm.settings import ConfigurationError
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -51,6 +52,15 @@ class Description:
             "block_tokens": cache.block_tokens,
             "entry_bytes": cache.entry_bytes,
         }
+        try:
+            heads = self.of(rank=0, tokens=1, digest="").heads
+        except _core.Error as error:
+            raise ConfigurationError(f"kv_connector: {error}") from error
+        if heads != cache.heads:
+            raise ConfigurationError(
+                f"kv_connector: the cache has {cache.heads} heads in a rank where the model's "
+                f"{self._fields['heads_total']} KV heads make {heads}"
+            )
 
     def of(
         self,

@@ -8,6 +8,8 @@ from typing import Any
 
 from sluice import _core
 
+RANKS_MAX = 1024  # tensor-parallel ranks of one engine
+
 
 @dataclass(frozen=True, slots=True)
 class PrefillParams:
@@ -51,18 +53,18 @@ def parse(params: Any) -> PrefillParams | DecodeParams | None:
         raise Malformed("digest is missing")
     return DecodeParams(
         handoff,
-        _number(params, "generation", 0),
-        _number(params, "tokens", 1),
+        _number(params, "generation", 0, (1 << 32) - 1),
+        _number(params, "tokens", 1, (1 << 32) - 1),
         digest,
-        _number(params, "ranks", 1),
+        _number(params, "ranks", 1, RANKS_MAX),
         params.get("keep") is True,
     )
 
 
-def _number(params: dict[str, Any], name: str, least: int) -> int:
+def _number(params: dict[str, Any], name: str, least: int, most: int) -> int:
     value = params.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 32:
-        raise Malformed(f"{name} is not a whole number from {least} on")
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise Malformed(f"{name} is not a whole number from {least} to {most}")
     return value
 
 
