@@ -84,9 +84,9 @@ def test_kv_another_models_handoff_is_refused_with_both_values(kv, caplog) -> No
     recomputes(decode, hand_off(prefill, 100), cause="mismatch")
 
 
-def test_kv_another_prompt_is_never_answered_with_this_ones_kv(kv) -> None:
+def test_kv_another_prompt_is_never_answered_with_this_ones_kv(kv, client) -> None:
     prefill, decode = kv("kv_producer"), kv("kv_consumer")
-    params = hand_off(prefill, 100)
+    params = {**hand_off(prefill, 100), "keep": True}
     other = prompt_of(100, salt=1)
     decode.serve(request("d", other, params, max_tokens=4))
     assert decode.answers["d"] == expected_answer(other, 4)
@@ -99,6 +99,11 @@ def test_kv_another_prompt_is_never_answered_with_this_ones_kv(kv) -> None:
     decode.serve(request("e", other, lie, max_tokens=4))
     assert decode.answers["e"] == expected_answer(other, 4)
     assert decode.counted("failed_mismatch") == 1
+    assert objects(client) == 4
+    # Where nobody else reads it, it is of no use.
+    decode.serve(request("f", other, {**params, "keep": False}, max_tokens=4))
+    decode.await_count("released", 1)
+    assert objects(client) == 0
 
 
 @pytest.mark.parametrize(

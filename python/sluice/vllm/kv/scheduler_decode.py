@@ -1,8 +1,8 @@
 """Decode, scheduler side: which requests take their prompt from a hand-off, and when it is over.
 
 Invariant: a request matches at most once; its load is given to the workers once and cancelled at
-           most once. The hand-off is removed when the load ended or the request did, whichever is
-           first, unless its parameters say that others read it.
+           most once. The hand-off is removed when its load or its request has ended or it turns
+           out to be of no use, whichever is first, unless its parameters say that others read it.
 Threads:   vLLM's scheduler thread. Nothing here waits.
 """
 
@@ -53,18 +53,13 @@ class DecodePlanner:
         if isinstance(params, Malformed):
             self._fall_back(f"its parameters are malformed: {params}")
             return
-        digest = prompt_digest(request)
-        if params.tokens != request.num_prompt_tokens:
-            self._fall_back(
-                f"hand-off {params.handoff} is of a prompt of {params.tokens} tokens, "
-                f"this one has {request.num_prompt_tokens}"
-            )
-        elif params.digest != digest:
-            self._fall_back(
-                f"hand-off {params.handoff} is of the prompt {params.digest}, this one is {digest}"
-            )
+        wanted = _Wanted(params)
+        problem = _difference(params, request)
+        if problem is None:
+            self._wanted[request.request_id] = wanted
         else:
-            self._wanted[request.request_id] = _Wanted(params)
+            self._fall_back(problem)
+            self._release(wanted)
 
     def matched_tokens(self, request: "Request", computed: int) -> int:
         """Without side effects: the scheduler asks as often as it likes."""
@@ -146,3 +141,16 @@ class DecodePlanner:
                 "are only counted",
                 why,
             )
+
+
+def _difference(params: DecodeParams, request: "Request") -> str | None:
+    """Why this hand-off is not of this request's prompt."""
+    if params.tokens != request.num_prompt_tokens:
+        return (
+            f"hand-off {params.handoff} is of a prompt of {params.tokens} tokens, "
+            f"this one has {request.num_prompt_tokens}"
+        )
+    digest = prompt_digest(request)
+    if params.digest != digest:
+        return f"hand-off {params.handoff} is of the prompt {params.digest}, this one is {digest}"
+    return None
