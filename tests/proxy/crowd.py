@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import resource
+import socket
 from collections.abc import AsyncIterator
 
 from chat import Stream, add_event
@@ -28,8 +29,14 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, port: int) -> "Client":
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=EVENT_BYTES_MAX))
+    async def connect(cls, port: int, receive_buffer: int = 0) -> "Client":
+        """`receive_buffer`: bytes that the system keeps for it unread, or what it likes."""
+        made = socket.socket()
+        made.setblocking(False)
+        if receive_buffer:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+        return cls(*await asyncio.open_connection(sock=made, limit=EVENT_BYTES_MAX))
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)

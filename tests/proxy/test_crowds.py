@@ -100,7 +100,7 @@ def test_slow_readers_are_paused_and_not_buffered_and_ended(
     new_stub: NewStub, new_proxy: NewProxy, size: int
 ) -> None:
     engine = new_stub("colocated")
-    proxy = new_proxy(engine, write_timeout="3s")
+    proxy = new_proxy(engine, write_timeout="3s", running_max=2 * size)
     allow_open_files(2 * size)
     events, event_bytes = 20_000, 1_000
     script = {"colocated": {"events": events, "event_bytes": event_bytes}}
@@ -108,7 +108,7 @@ def test_slow_readers_are_paused_and_not_buffered_and_ended(
     reading = asyncio.Event()
 
     async def one() -> None:
-        client = await Client.connect(proxy.port)
+        client = await Client.connect(proxy.port, receive_buffer=16_384)
         await client.send(request("POST", CHAT, chat(stream=True, stub=script)))
         status, _ = await client.head()
         assert status == 200

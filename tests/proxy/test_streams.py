@@ -11,7 +11,8 @@ from setups import NewProxy, NewStub, Pair, Trio, soak
 
 
 def test_many_streams_lose_merge_and_reorder_nothing(trio: Trio) -> None:
-    streams, events, interval_ms = 200, soak(400, 30), 50
+    # Ordinarily a second and a half; at full counts ten minutes.
+    streams, events, interval_ms = soak(2_000, 200), soak(1_200, 30), soak(500, 50)
     allow_open_files(2 * streams)
 
     async def one(number: int) -> None:
