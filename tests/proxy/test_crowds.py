@@ -14,9 +14,10 @@ from setups import NewProxy, NewStub, soak
 
 CROWD = soak(500, 60)
 ORDINARY = soak(500, 60)
-ANSWER_S_MAX = (
-    2.0  # of ordinary traffic on a busy machine; a proxy that waits for the slow takes 10
-)
+# Of ordinary traffic, beside what a crowd of this size moves before it stands still. A proxy that
+# waits for the slow ones takes their time-out, which is longer.
+ANSWER_S_MAX = soak(8, 2)
+READER_S_MAX = soak(12, 3)
 
 
 async def ordinary_traffic(port: int) -> None:
@@ -100,7 +101,7 @@ def test_slow_readers_are_paused_and_not_buffered_and_ended(
     new_stub: NewStub, new_proxy: NewProxy, size: int
 ) -> None:
     engine = new_stub("colocated")
-    proxy = new_proxy(engine, write_timeout="3s", running_max=2 * size)
+    proxy = new_proxy(engine, write_timeout=f"{READER_S_MAX}s", running_max=2 * size)
     allow_open_files(2 * size)
     events, event_bytes = 20_000, 1_000
     script = {"colocated": {"events": events, "event_bytes": event_bytes}}
@@ -130,7 +131,7 @@ def test_slow_readers_are_paused_and_not_buffered_and_ended(
         assert max(sent) * event_bytes < events * event_bytes / 2
         # Their time runs out, which tells the engine to stop.
         await asyncio.to_thread(
-            until, lambda: engine.counts()["in_flight"] == 0, "slow readers are given up", 20
+            until, lambda: engine.counts()["in_flight"] == 0, "slow readers are given up", 40
         )
         reading.set()
         await task
