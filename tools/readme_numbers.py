@@ -35,7 +35,9 @@ def replaced(page: str, table: str) -> str:
 
 
 def main() -> None:
-    figures = json.loads((ROOT / "build" / "bench" / "store.json").read_text())
+    figures: dict[str, float] = {}
+    for name in ("store.json", "serving.json"):
+        figures |= json.loads((ROOT / "build" / "bench" / name).read_text())
     readme = ROOT / "README.md"
     readme.write_text(replaced(readme.read_text(), markdown(figures)))
 
