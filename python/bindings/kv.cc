@@ -35,48 +35,41 @@ void bind_keys(nb::module_& module) {
       .def("commit", &kv::HandoffKeys::commit, nb::arg("generation"), nb::arg("rank"));
 }
 
+template <class T>
+struct Field {
+  const char* name;
+  T kv::Descriptor::* member;
+};
+constexpr Field<std::string> kTexts[] = {
+    {"engine", &kv::Descriptor::engine},     {"model", &kv::Descriptor::model},
+    {"revision", &kv::Descriptor::revision}, {"dtype", &kv::Descriptor::dtype},
+    {"layout", &kv::Descriptor::layout},     {"digest", &kv::Descriptor::digest}};
+constexpr Field<std::uint64_t> kSizes[] = {{"tokens", &kv::Descriptor::tokens},
+                                           {"entry_bytes", &kv::Descriptor::entry_bytes}};
+constexpr Field<std::uint32_t> kCounts[] = {
+    {"layers", &kv::Descriptor::layers}, {"heads_total", &kv::Descriptor::heads_total},
+    {"planes", &kv::Descriptor::planes}, {"block_tokens", &kv::Descriptor::block_tokens},
+    {"rank", &kv::Descriptor::rank},     {"ranks", &kv::Descriptor::ranks},
+    {"parts", &kv::Descriptor::parts}};
+
+// Takes what is there; returns how many of the fields were.
+template <class T, std::size_t kFields>
+std::size_t take(kv::Descriptor& to, const nb::kwargs& from, const Field<T> (&fields)[kFields]) {
+  std::size_t taken = 0;
+  for (const Field<T>& field : fields) {
+    if (!from.contains(field.name)) continue;
+    if (!nb::try_cast<T>(from[field.name], to.*field.member))
+      raise_invalid(std::string("a hand-off's descriptor cannot have this ") + field.name);
+    ++taken;
+  }
+  return taken;
+}
+
 kv::Descriptor descriptor_of(const nb::kwargs& fields) {
   kv::Descriptor d;
-  for (const auto& [key, value] : fields) {
-    const auto name = nb::cast<std::string>(key);
-    const auto text = [&](std::string& field) { field = nb::cast<std::string>(value); };
-    const auto count = [&](auto& field) {
-      field = nb::cast<std::remove_reference_t<decltype(field)>>(value);
-    };
-    if (name == "engine") {
-      text(d.engine);
-    } else if (name == "model") {
-      text(d.model);
-    } else if (name == "revision") {
-      text(d.revision);
-    } else if (name == "dtype") {
-      text(d.dtype);
-    } else if (name == "layout") {
-      text(d.layout);
-    } else if (name == "digest") {
-      text(d.digest);
-    } else if (name == "tokens") {
-      count(d.tokens);
-    } else if (name == "layers") {
-      count(d.layers);
-    } else if (name == "heads_total") {
-      count(d.heads_total);
-    } else if (name == "planes") {
-      count(d.planes);
-    } else if (name == "block_tokens") {
-      count(d.block_tokens);
-    } else if (name == "entry_bytes") {
-      count(d.entry_bytes);
-    } else if (name == "rank") {
-      count(d.rank);
-    } else if (name == "ranks") {
-      count(d.ranks);
-    } else if (name == "parts") {
-      count(d.parts);
-    } else {
-      raise_invalid("a hand-off's descriptor has no field '" + name + "'");
-    }
-  }
+  const std::size_t known =
+      take(d, fields, kTexts) + take(d, fields, kSizes) + take(d, fields, kCounts);
+  if (known != fields.size()) raise_invalid("this is not a field of a hand-off's descriptor");
   return d;
 }
 
