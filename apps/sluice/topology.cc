@@ -458,7 +458,11 @@ std::vector<std::string> proxy_arguments(const Topology& topology, const std::st
     out.push_back("--instance");
     out.push_back(fmt::format("{}=http://127.0.0.1:{}", name(engine.role), engine.port));
   }
-  if (!token_file.empty()) out.insert(out.end(), {"--engine-token-file", token_file});
+  if (!token_file.empty()) {
+    out.insert(out.end(), {"--engine-token-file", token_file});
+    // Who may see and change the instances, unless the file names a token for clients.
+    if (!proxy.settings.contains("token-file")) out.insert(out.end(), {"--token-file", token_file});
+  }
   for (const auto& [name, value] : proxy.settings) {
     out.push_back("--" + name);
     out.push_back(value);

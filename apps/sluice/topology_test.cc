@@ -130,6 +130,7 @@ on-failure = "fail"
   EXPECT_EQ(after(words, "--threads"), "2");
   EXPECT_EQ(after(words, "--on-failure"), "fail");
   EXPECT_EQ(after(words, "--engine-token-file"), "logs/engine.token");
+  EXPECT_EQ(after(words, "--token-file"), "logs/engine.token");
   EXPECT_EQ(std::ranges::count(words, "encoder=http://127.0.0.1:8101"), 1);
   EXPECT_EQ(std::ranges::count(words, "prefill_decode=http://127.0.0.1:8102"), 1);
   EXPECT_EQ(std::ranges::count(words, "colocated=http://127.0.0.1:8103"), 1);

@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SLUICE_BUILD", ROOT / "build" / "release"))
-sys.path[:0] = [str(BUILD / "python"), str(ROOT / "demo"), str(ROOT / "tests" / "vllm")]
+sys.path[:0] = [
+    str(BUILD / "python"),
+    *(str(ROOT / folder) for folder in ("demo", "tests/vllm", "tests/proxy")),
+]
 runpy.run_path(str(ROOT / "demo" / "support" / "sitecustomize.py"))  # torchvision's operators
 
 if TYPE_CHECKING:
