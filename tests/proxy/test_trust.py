@@ -151,6 +151,42 @@ def test_one_alias_for_two_contents_of_one_request_is_refused(trio: Trio) -> Non
         assert engine.requests() == []
 
 
+# Spellings of a chat request that an engine may take for one.
+DISGUISES = [
+    *("/v1/chat/%63ompletions", "/v1/chat/completions/", "/v1//chat/completions"),
+    *("/v1/./chat/completions", "/v1/x/../chat/completions", "/v1/chat/completions?x=1"),
+    *("/v1/chat%2fcompletions", "/v1/Chat/completions", "/v1/chat/completions;a=b"),
+    *("/v1/chat/completions/batch", "/v1/messages", "/v1/embeddings"),
+]
+
+
+@pytest.mark.parametrize("target", DISGUISES)
+def test_no_other_spelling_of_a_route_is_a_way_around(pair: Pair, target: str) -> None:
+    assert pair.proxy.ask("POST", target, chat(kv_transfer_params={})).status in {400, 404}
+    assert pair.proxy.ask("POST", target, chat(EMBEDS["a_grid_and_a_uuid"])).status in {400, 404}
+    assert pair.engine.requests() == []
+    pair.proxy.ask("POST", target, chat(image("mine", uuid="name-of-a-victim")))
+    assert "name-of-a-victim" not in json.dumps(pair.engine.requests())
+
+
+INPUT_PARTS: dict[str, dict[str, Any]] = {
+    "an_image": {"type": "input_image", "image_url": data_url("mine"), "detail": "auto"},
+    "no_image": {"type": "input_image", "image_url": None, "detail": "auto"},
+    "a_chat_part": image("mine"),
+    "a_reference": {"type": "image_embeds", "image_embeds": {"image_grid_thw": [1, 24, 32]}},
+}
+
+
+@pytest.mark.parametrize("name", INPUT_PARTS)
+def test_responses_parts_cannot_be_named_by_a_caller(trio: Trio, name: str) -> None:
+    part = {**INPUT_PARTS[name], "uuid": "name-of-a-victim"}
+    body = {"model": "stub", "input": [{"role": "user", "content": [part]}]}
+    answer = trio.proxy.ask("POST", RESPONSES, json.dumps(body).encode())
+    assert answer.status == 400 or name in {"an_image", "a_chat_part"}
+    for engine in trio.engines:
+        assert "name-of-a-victim" not in json.dumps(engine.requests())
+
+
 def test_a_remote_url_gets_no_uuid(trio: Trio) -> None:
     part = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/cat.png"}}
     assert trio.proxy.ask("POST", CHAT, chat(part)).status == 200
