@@ -148,8 +148,7 @@ std::variant<Invocation, Answer> read_invocation(int argc, char** argv) {
   if (const auto done = complete(*settings, sources->instances, instances); !done)
     return bad_config(done.error());
   if (print_config) return Answer{app::kExitOk, describe(*settings, effective, as_json)};
-  return Invocation{.settings = std::move(*settings),
-                    .notify_socket = environment("NOTIFY_SOCKET").value_or("")};
+  return Invocation{.settings = std::move(*settings)};
 }
 
 std::string describe(const ProxySettings& settings, const std::vector<app::Effective>& effective,

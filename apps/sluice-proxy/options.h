@@ -12,7 +12,6 @@ namespace sluice::proxy_app {
 
 struct Invocation {
   ProxySettings settings;  // with instances and tokens
-  std::string notify_socket;
 };
 
 // Nothing to run: print this and leave.

@@ -21,40 +21,39 @@ bool names_content(std::string_view key) {
          key == "text";
 }
 
-bool has_content(ondemand::object object) {
+// What a walk over a part of an event found. After an error the document must not be used again.
+enum class Found { kNo, kYes, kError };
+
+Found has_content(ondemand::object object) {
   for (auto item : object) {
     ondemand::field field;
     std::string_view key;
-    if (std::move(item).get(field) != simdjson::SUCCESS) return false;
-    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return false;
+    if (std::move(item).get(field) != simdjson::SUCCESS) return Found::kError;
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return Found::kError;
     ondemand::value value = field.value();
-    if (names_content(key) && is_text(value)) return true;
+    if (names_content(key) && is_text(value)) return Found::kYes;
   }
-  return false;
+  return Found::kNo;
 }
 
 // A choice of a chunk: {"index", "delta": {...} or "text", "finish_reason"}.
-bool choice_counts(ondemand::object choice) {
+Found choice_counts(ondemand::object choice) {
   for (auto item : choice) {
     ondemand::field field;
     std::string_view key;
-    if (std::move(item).get(field) != simdjson::SUCCESS) return false;
-    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return false;
+    if (std::move(item).get(field) != simdjson::SUCCESS) return Found::kError;
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return Found::kError;
     ondemand::value value = field.value();
     if (key == "delta" || key == "message") {
       ondemand::object delta;
-      if (value.get_object().get(delta) == simdjson::SUCCESS && has_content(delta)) return true;
+      if (value.get_object().get(delta) != simdjson::SUCCESS) continue;
+      const Found found = has_content(delta);
+      if (found != Found::kNo) return found;
     } else if ((key == "text" || key == "finish_reason") && is_text(value)) {
-      return true;
+      return Found::kYes;
     }
   }
-  return false;
-}
-
-std::string text_of(ondemand::object& object, std::string_view key) {
-  std::string_view text;
-  if (object.find_field_unordered(key).get_string().get(text) != simdjson::SUCCESS) return {};
-  return std::string(text);
+  return Found::kNo;
 }
 
 std::string raw_of(ondemand::value value) {
@@ -82,6 +81,29 @@ struct AnswerReader::State {
     if (document.get_object().get(object) != simdjson::SUCCESS) return std::nullopt;
     return object;
   }
+
+  // One field of the top-level object. Each opens the text anew: after an error in it a document must not
+  // be used again.
+  std::string object_of(std::string_view text, std::string_view key) {
+    auto object = open(text);
+    ondemand::value value;
+    if (!object || object->find_field_unordered(key).get(value) != simdjson::SUCCESS) return {};
+    return raw_of(value);
+  }
+  std::string text_of(std::string_view text, std::string_view key) {
+    auto object = open(text);
+    std::string_view found;
+    if (!object || object->find_field_unordered(key).get_string().get(found) != simdjson::SUCCESS) {
+      return {};
+    }
+    return std::string(found);
+  }
+  bool is_true(std::string_view text, std::string_view key) {
+    auto object = open(text);
+    bool found = false;
+    return object && object->find_field_unordered(key).get_bool().get(found) == simdjson::SUCCESS &&
+           found;
+  }
 };
 
 AnswerReader::AnswerReader() : state_(std::make_unique<State>()) {}
@@ -105,7 +127,9 @@ EventKind AnswerReader::kind_of(std::string_view data) {
     for (auto each : choices) {
       ondemand::object choice;
       if (each.get_object().get(choice) != simdjson::SUCCESS) return EventKind::kNone;
-      if (choice_counts(choice)) return EventKind::kContent;
+      const Found found = choice_counts(choice);
+      if (found == Found::kYes) return EventKind::kContent;
+      if (found == Found::kError) return EventKind::kNone;
     }
   }
   return EventKind::kNone;
@@ -132,49 +156,26 @@ std::optional<EncodedItem> AnswerReader::encoded_item(std::string_view body) {
     if (entry.raw_json().get(raw) != simdjson::SUCCESS) return std::nullopt;
     out.entry = raw;
     // The entry was read to its end; its fields are read again from their own text.
-    AnswerReader fields;
-    auto inner = fields.state_->open(out.entry);
-    if (!inner) return std::nullopt;
-    out.state = text_of(*inner, "state");
-    ondemand::value metadata;
-    if (inner->find_field_unordered("metadata").get(metadata) == simdjson::SUCCESS) {
-      out.metadata = raw_of(metadata);
-    }
+    State fields;
+    out.state = fields.text_of(out.entry, "state");
+    out.metadata = fields.object_of(out.entry, "metadata");
     return out;
   }
   return std::nullopt;
 }
 
 std::optional<HandoffAnswer> AnswerReader::handoff(std::string_view body) {
-  auto object = state_->open(body);
-  if (!object) return std::nullopt;
-  ondemand::value params;
-  if (object->find_field_unordered("kv_transfer_params").get(params) != simdjson::SUCCESS) {
-    return std::nullopt;
-  }
   HandoffAnswer out;
-  out.params = raw_of(params);
+  out.params = state_->object_of(body, "kv_transfer_params");
   if (out.params.empty()) return std::nullopt;
-  AnswerReader fields;
-  auto inner = fields.state_->open(out.params);
-  if (!inner) return std::nullopt;
-  bool remote = false;
-  if (inner->find_field_unordered("do_remote_prefill").get_bool().get(remote) ==
-      simdjson::SUCCESS) {
-    out.committed = remote;
-  }
-  out.reason = text_of(*inner, "reason");
+  out.committed = state_->is_true(out.params, "do_remote_prefill");
+  out.reason = state_->text_of(out.params, "reason");
   return out;
 }
 
 std::string AnswerReader::error_message(std::string_view body) {
-  auto object = state_->open(body);
-  if (!object) return {};
-  ondemand::value error;
-  if (object->find_field_unordered("error").get(error) != simdjson::SUCCESS) return {};
-  ondemand::object inner;
-  if (error.get_object().get(inner) != simdjson::SUCCESS) return {};
-  return text_of(inner, "message");
+  const std::string error = state_->object_of(body, "error");
+  return state_->text_of(error, "message");
 }
 
 bool looks_like_error(std::string_view data) noexcept {

@@ -100,6 +100,8 @@ std::vector<Group> group_items(const ScannedRequest& request, const RequestMedia
   std::vector<Group> groups;
   for (std::size_t i = 0; i < media.items.size(); ++i) {
     const MediaItem& item = media.items[i];
+    // Embeddings that came with the request are what an encoder would make.
+    if (request.media[item.part].type == "image_embeds") continue;
     // A remote URL's bytes may differ from one look to the next: never shared.
     std::string key = item.uuid.empty()
                           ? random_name()
@@ -154,6 +156,13 @@ void take_result(Errand& errand, const ScannedRequest& request, RequestMedia& me
   if (auto found = errand.core.features->find(request.model, encoded.identifier)) {
     media.leases.push_back(std::move(found->lease));
   }
+}
+
+StageFailure absent() {
+  return {.failure = sched::Failure::kEngine,
+          .error = {.status = 502,
+                    .message = "an encoder did not bring its feature into the arena",
+                    .code = "feature_absent"}};
 }
 
 StageFailure stage_failure(const EncodeFailure& failure) {
@@ -220,6 +229,7 @@ boost::asio::awaitable<StageResult<EncodeTimes>> encode_media(Errand& errand,
                                       .code = "deadline_exceeded"}};
     } else if (*group.result) {
       take_result(errand, request, media, group);
+      if (strict && (*group.result)->metadata.empty()) failed = absent();
     } else if (strict) {
       failed = stage_failure(group.result->error());
     } else {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "proxy/affinity.h"
 #include "proxy/encode_stage.h"
 #include "proxy/media_digest.h"
 #include "proxy/prefill_stage.h"
@@ -201,6 +202,7 @@ class Flow {
       }
       references_ = input.references;
       handoff_params_ = std::move(prefilled->handoff_params);
+      handoff_arena_ = std::move(prefilled->arena);
       record_.times.queue_ns += prefilled->queue_ns;
       record_.times.prefill_ns = prefilled->prefill_ns;
     }
@@ -269,7 +271,7 @@ class Flow {
     const std::string_view type = exchange_.head().header("content-type");
     if (!type.empty()) ask.content_type = type;
     ask.accept = exchange_.head().header("accept");
-    sched::Wish wish;
+    sched::Wish wish = wish_near(core_.director, role, handoff_arena_);
     wish.avoid = avoid;
     const Instant asked = now();
     auto called = co_await try_stage(errand_, ask, std::move(wish), body);
@@ -285,6 +287,7 @@ class Flow {
       record_.first_content = now();
       meter().time_to_first_token.observe_ns(record_.first_content - record_.began);
       media_.leases.clear();
+      body_.reset();  // no stage will be tried again: a large body need not wait for a long answer
       const std::uint64_t took = record_.first_content - sent;
       (handoff_params_.empty() ? record_.times.decode_ns : record_.times.handoff_ns) = took;
       if (debug_) headers.emplace_back("x-sluice-timing", record_.times.text());
@@ -373,7 +376,7 @@ class Flow {
   std::shared_ptr<const ReadBody> body_;  // shared with encodes: see ReadBody
   RequestMedia media_;
   std::vector<std::string> handoffs_;  // names of all tries
-  std::string handoff_params_;
+  std::string handoff_params_, handoff_arena_;
 };
 
 }  // namespace

@@ -49,8 +49,6 @@ std::string_view name(Cause cause) noexcept {
       return "too_large";
     case Cause::kUnauthorized:
       return "unauthorized";
-    case Cause::kDraining:
-      return "draining";
     case Cause::kStrict:
       return "strict";
     case Cause::kCount:

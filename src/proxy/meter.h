@@ -48,7 +48,6 @@ enum class Cause : std::uint8_t {  // of a refusal
   kInvalid,  // 400 and its like
   kTooLarge,
   kUnauthorized,
-  kDraining,
   kStrict,  // on_failure = fail
   kCount
 };

@@ -80,6 +80,7 @@ boost::asio::awaitable<StageResult<PrefillOutcome>> prefill(Errand& errand, Stag
   if (handoff && handoff->committed) {
     add(meter.handoffs_committed);
     out.handoff_params = handoff->params;
+    out.arena = std::move(answer->arena);
     co_return out;
   }
   if (strict) {

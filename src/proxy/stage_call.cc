@@ -211,7 +211,8 @@ boost::asio::awaitable<StageResult<WholeAnswer>> run_whole_stage(
         add(meter.bytes_received, read->size());
         meter.service.observe_ns(now() - called->running.began());
         called->running.succeeded();
-        co_return WholeAnswer{std::move(*read), instance, called->queue_ns};
+        co_return WholeAnswer{std::move(*read), called->running.instance()->spec.arena,
+                              called->queue_ns};
       }
       failure = failure_of(read.error(), instance, errand);
       add(errand.worker.meter.roles[ask.role].failures);

@@ -54,7 +54,7 @@ boost::asio::awaitable<StageResult<StageCall>> try_stage(Errand& errand, const S
 
 struct WholeAnswer {
   std::string body;
-  sched::InstanceId instance = 0;
+  std::string arena;  // of the instance that answered, if it named one
   std::uint64_t queue_ns = 0;
 };
 
