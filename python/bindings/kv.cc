@@ -23,6 +23,7 @@ void bind_keys(nb::module_& module) {
             new (self) kv::HandoffKeys(value_of(kv::HandoffKeys::make(tenant, handoff)));
           },
           nb::arg("tenant"), nb::arg("handoff"))
+      .def_static("is_handoff_id", kv::is_handoff_id, nb::arg("text"))
       .def_prop_ro("prefix", [](const kv::HandoffKeys& self) { return to_str(self.prefix()); })
       .def("prefix_of", &kv::HandoffKeys::prefix_of, nb::arg("generation"), nb::arg("rank"))
       .def(
@@ -35,42 +36,28 @@ void bind_keys(nb::module_& module) {
       .def("commit", &kv::HandoffKeys::commit, nb::arg("generation"), nb::arg("rank"));
 }
 
-template <class T>
-struct Field {
-  const char* name;
-  T kv::Descriptor::* member;
-};
-constexpr Field<std::string> kTexts[] = {
-    {"engine", &kv::Descriptor::engine},     {"model", &kv::Descriptor::model},
-    {"revision", &kv::Descriptor::revision}, {"dtype", &kv::Descriptor::dtype},
-    {"layout", &kv::Descriptor::layout},     {"digest", &kv::Descriptor::digest}};
-constexpr Field<std::uint64_t> kSizes[] = {{"tokens", &kv::Descriptor::tokens},
-                                           {"entry_bytes", &kv::Descriptor::entry_bytes}};
-constexpr Field<std::uint32_t> kCounts[] = {
-    {"layers", &kv::Descriptor::layers}, {"heads_total", &kv::Descriptor::heads_total},
-    {"planes", &kv::Descriptor::planes}, {"block_tokens", &kv::Descriptor::block_tokens},
-    {"rank", &kv::Descriptor::rank},     {"ranks", &kv::Descriptor::ranks},
-    {"parts", &kv::Descriptor::parts}};
-
-// Takes what is there; returns how many of the fields were.
-template <class T, std::size_t kFields>
-std::size_t take(kv::Descriptor& to, const nb::kwargs& from, const Field<T> (&fields)[kFields]) {
-  std::size_t taken = 0;
-  for (const Field<T>& field : fields) {
-    if (!from.contains(field.name)) continue;
-    if (!nb::try_cast<T>(from[field.name], to.*field.member))
-      raise_invalid(std::string("a hand-off's descriptor cannot have this ") + field.name);
-    ++taken;
-  }
-  return taken;
-}
-
-kv::Descriptor descriptor_of(const nb::kwargs& fields) {
-  kv::Descriptor d;
-  const std::size_t known =
-      take(d, fields, kTexts) + take(d, fields, kSizes) + take(d, fields, kCounts);
-  if (known != fields.size()) raise_invalid("this is not a field of a hand-off's descriptor");
-  return d;
+// One argument for each field, in the order of the header.
+void make_descriptor(kv::Descriptor* self, std::string engine, std::string model,
+                     std::string revision, std::string dtype, std::string layout,
+                     std::string digest, std::uint64_t tokens, std::uint32_t layers,
+                     std::uint32_t heads_total, std::uint32_t planes, std::uint32_t block_tokens,
+                     std::uint64_t entry_bytes, std::uint32_t rank, std::uint32_t ranks,
+                     std::uint32_t parts) {
+  new (self) kv::Descriptor{.engine = std::move(engine),
+                            .model = std::move(model),
+                            .revision = std::move(revision),
+                            .dtype = std::move(dtype),
+                            .layout = std::move(layout),
+                            .digest = std::move(digest),
+                            .tokens = tokens,
+                            .layers = layers,
+                            .heads_total = heads_total,
+                            .planes = planes,
+                            .block_tokens = block_tokens,
+                            .entry_bytes = entry_bytes,
+                            .rank = rank,
+                            .ranks = ranks,
+                            .parts = parts};
 }
 
 nb::bytes encode(const kv::Descriptor& self) {
@@ -84,12 +71,12 @@ kv::Descriptor parse(const nb::bytes& bytes) {
 
 void bind_descriptor(nb::module_& module) {
   nb::class_<kv::Descriptor>(module, "KvDescriptor", "What a hand-off's commit says of itself.")
-      .def(
-          "__init__",
-          [](kv::Descriptor* self, const nb::kwargs& fields) {
-            new (self) kv::Descriptor(descriptor_of(fields));
-          },
-          nb::arg("fields"))
+      .def("__init__", make_descriptor, nb::kw_only(), nb::arg("engine") = "",
+           nb::arg("model") = "", nb::arg("revision") = "", nb::arg("dtype") = "",
+           nb::arg("layout") = "", nb::arg("digest") = "", nb::arg("tokens") = 0,
+           nb::arg("layers") = 0, nb::arg("heads_total") = 0, nb::arg("planes") = 1,
+           nb::arg("block_tokens") = 0, nb::arg("entry_bytes") = 0, nb::arg("rank") = 0,
+           nb::arg("ranks") = 1, nb::arg("parts") = 0)
       .def_static("parse", parse, nb::arg("data"))
       .def("encode", encode)
       .def(
@@ -163,7 +150,6 @@ void bind_handoff(nb::module_& module) {
 }  // namespace
 
 void bind_kv(nb::module_& module) {
-  module.def("is_handoff_id", kv::is_handoff_id, nb::arg("text"));
   bind_keys(module);
   bind_descriptor(module);
   bind_handoff(module);

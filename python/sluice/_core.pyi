@@ -379,13 +379,14 @@ def default_directory(arena: str = "default") -> str: ...
 HandoffEvent = Literal["write", "published", "finish", "committed", "fail", "cancel", "release"]
 HandoffPhase = Literal["prepared", "writing", "committing", "committed", "rolled_back", "released"]
 
-def is_handoff_id(text: str) -> bool:
-    """32 lower-case hexadecimal digits?"""
-
 class KvKeys:
     """The keys of one hand-off."""
 
     def __init__(self, tenant: str, handoff: str) -> None: ...
+    @staticmethod
+    def is_handoff_id(text: str) -> bool:
+        """32 lower-case hexadecimal digits?"""
+
     @property
     def prefix(self) -> str:
         """What all keys of the hand-off begin with."""

@@ -44,7 +44,7 @@ def parse(params: Any) -> PrefillParams | DecodeParams | None:
     handoff = params.get("sluice_handoff")
     if prefill and decode:
         raise Malformed("do_remote_decode and do_remote_prefill are both set")
-    if not isinstance(handoff, str) or not _core.is_handoff_id(handoff):
+    if not isinstance(handoff, str) or not _core.KvKeys.is_handoff_id(handoff):
         raise Malformed("sluice_handoff is not 32 lower-case hexadecimal digits")
     if prefill:
         return PrefillParams(handoff)
