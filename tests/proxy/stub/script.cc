@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<std::string_view, Script::Do>, 9> kDoings{{
+constexpr std::array<std::pair<std::string_view, Script::Do>, 10> kDoings{{
     {"answer", Script::Do::kAnswer},
     {"stall", Script::Do::kStall},
     {"close", Script::Do::kClose},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<std::string_view, Script::Do>, 9> kDoings{{
     {"garbage", Script::Do::kGarbage},
     {"no_done", Script::Do::kNoDone},
     {"error_event", Script::Do::kErrorEvent},
+    {"raw", Script::Do::kRaw},
 }};
 
 constexpr std::array<std::pair<std::string_view, std::uint64_t Script::*>, 7> kNumbers{{

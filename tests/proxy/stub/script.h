@@ -28,6 +28,7 @@ struct Script {
     kGarbage,     // bytes that are no HTTP; in an answer: broken framing
     kNoDone,      // a stream that ends without [DONE]
     kErrorEvent,  // an error event, then [DONE]
+    kRaw,         // `body` as it is, in the place of head and body; the connection is kept
   };
   Do what = Do::kAnswer;
   std::optional<std::uint64_t> after_events;  // of a stream; nothing: before a byte of the answer

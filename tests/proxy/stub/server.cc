@@ -66,8 +66,9 @@ bool breaks(Script::Do what) {
 }
 
 std::string_view name_of(Script::Do what) {
-  static constexpr std::array<std::string_view, 9> kNames{
-      "whole", "stall", "close", "half", "reset", "status", "garbage", "no_done", "error_event"};
+  static constexpr std::array<std::string_view, 10> kNames{
+      "whole",  "stall",   "close",   "half",        "reset",
+      "status", "garbage", "no_done", "error_event", "raw"};
   return kNames[static_cast<std::size_t>(what)];
 }
 
@@ -299,6 +300,11 @@ void Server::perform(Connection& c) {
     return answer(c, 500, error_object(put.error().message, 500));
   }
   if (breaks(script.what) && !script.after_events) return perform_before(c);
+  if (script.what == Script::Do::kRaw) {
+    exchange.outcome = "raw";
+    c.out += script.body;
+    return flush(c);
+  }
   if (exchange.ask.stream) return start_stream(c);
   answer(c, 200, whole_answer(exchange.api, exchange.ask, options_.engine), script.headers);
 }
