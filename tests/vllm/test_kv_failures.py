@@ -164,7 +164,7 @@ def test_kv_full_arena_prefill_answers_without_a_handoff(kv, client) -> None:
     prefill.serve(request("p", 600, prefill_params()))
     params = prefill.params("p")
     assert params["do_remote_prefill"] is False
-    assert params["reason"]
+    assert "arena is full" in params["reason"]
     assert prefill.answers["p"] == expected_answer(prompt_of(600), 1)
     assert prefill.counted("send_failures") == 1
     assert prefill.counted("uncommitted") == 1
@@ -278,3 +278,21 @@ def test_kv_steps_that_cannot_wait_longer_give_the_handoff_up(kv, client, monkey
     prefill.step()
     assert hand_off(prefill, 100, "again", "b" * 32)["do_remote_prefill"] is True
     assert objects(client) == 0
+
+
+def test_kv_load_that_waits_delays_no_other_request(kv, client) -> None:
+    """Its writer may be stopped: the other streams of the engine go on at their pace."""
+    decode = kv("kv_consumer")
+    params = hand_off(kv("kv_producer"), 100)
+    client.remove(KEYS.commit(0, 0))
+    decode.add(request("waits", 100, params), request("runs", 40, max_tokens=200))
+    decode.run_until(lambda: decode.counted("receive_waits") > 3)
+    gaps = []
+    last = time.monotonic()
+    while "runs" not in decode.finished:
+        decode.step()
+        gaps.append(time.monotonic() - last)
+        last = time.monotonic()
+    assert "waits" not in decode.finished
+    assert max(gaps) < 2.0  # a step that waited would take ten seconds
+    assert decode.counted("receive_failures") == 0
