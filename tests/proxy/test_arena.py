@@ -27,7 +27,7 @@ class Machine:
         self.decode: StubEngine = new_stub("decode", **where)
         engines = (self.encoder, self.prefill, self.decode)
         self.proxy = new_proxy(*engines, arena_directory=daemon.directory)
-        until(lambda: self.proxy.metric("arena_attached") == 1, "the proxy is attached")
+        until(lambda: self.proxy.metric("arena_prefixes") >= 1, "the proxy has read the records")
 
     def handoffs(self) -> list[str]:
         return [each["key"] for each in self.client.list(HANDOFF)]

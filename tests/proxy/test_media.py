@@ -9,6 +9,7 @@ import pytest
 from arena_daemon import ArenaDaemon, until
 from chat import CHAT, chat, data_url, image, message
 from crowd import Client
+from proxy_process import Proxy
 from raw_http import request
 from setups import NewProxy, NewStub, Trio
 from stub_engine import StubEngine
@@ -266,6 +267,11 @@ class Attached:
         self.encoder: StubEngine = new_stub("encoder", **where, **encoder)
         self.engine: StubEngine = new_stub("prefill_decode", **where)
         self.proxy = new_proxy(self.encoder, self.engine, arena_directory=daemon.directory)
+        sees_the_arena(self.proxy)
+
+
+def sees_the_arena(proxy: Proxy) -> None:
+    until(lambda: proxy.metric("arena_prefixes") >= 1, "the proxy has read the engines' records")
 
 
 @pytest.fixture
@@ -293,6 +299,7 @@ def test_a_feature_that_others_put_is_found(
     """A proxy that has just started knows no encode of it."""
     assert attached.proxy.ask("POST", CHAT, chat(image("old"))).status == 200
     fresh = new_proxy(attached.encoder, attached.engine, arena_directory=daemon.directory)
+    sees_the_arena(fresh)
     assert fresh.ask("POST", CHAT, chat(image("old"))).status == 200
     assert len(attached.encoder.requests()) == 1
     assert not attached.engine.requests()[-1]["parts"][0]["has_media"]
