@@ -217,6 +217,7 @@ class Pass {
 
   bool read_known(Member& member, Span& span) {
     if (member.name == "messages") return read_messages(member.value, span);
+    if (member.name == "input") return read_input(member.value, span);
     if (member.name == "vllm_xargs") return read_extra(member.value, span);
     if (member.name == "prompt_embeds") {
       ondemand::json_type type{};
@@ -302,6 +303,31 @@ class Pass {
     return true;
   }
 
+  // Of /v1/responses: text, or items that may hold content as messages do. Other routes put texts or
+  // numbers there.
+  bool read_input(ondemand::value value, Span& span) {
+    ondemand::json_type type{};
+    if (const auto code = value.type().get(type)) return malformed(code);
+    if (type != ondemand::json_type::array) return walk(value, 1, "input", span);
+    start_of(value, span.begin);
+    ondemand::array items;
+    if (const auto code = value.get_array().get(items)) return malformed(code);
+    std::size_t index = 0;
+    for (auto item : items) {
+      ondemand::value element;
+      if (const auto code = std::move(item).get(element)) return malformed(code);
+      const std::string path = fmt::format("input[{}]", index++);
+      ondemand::json_type element_type{};
+      if (const auto code = element.type().get(element_type)) return malformed(code);
+      Span inner;
+      const bool done = element_type == ondemand::json_type::object ? read_message(element, path)
+                                                                    : walk(element, 2, path, inner);
+      if (!done) return false;
+    }
+    span.end = *behind();
+    return true;
+  }
+
   // Batches nest arrays of messages.
   bool read_message(ondemand::value value, const std::string& path, int depth = 2) {
     ondemand::json_type type{};
@@ -325,6 +351,8 @@ class Pass {
     bool content_seen = false;
     return members(object, [&](Member& member) {
       Span span;
+      // What a tool gave back may hold media as well.
+      if (member.name == "output") return read_content(member.value, path + ".output", depth + 1);
       if (member.name != "content") return walk(member.value, depth + 1, path, span);
       if (std::exchange(content_seen, true)) {
         return refuse(path + ".content", fmt::format("'{}.content' is given twice", path),

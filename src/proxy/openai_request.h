@@ -51,7 +51,7 @@ struct ScannedRequest {
   std::string_view body;
   Span object;  // the braces included
   std::vector<TopField> fields;
-  std::vector<MediaPart> media;
+  std::vector<MediaPart> media;  // in the order of the body
   std::string model;
   bool stream = false;
   std::uint64_t n = 1;

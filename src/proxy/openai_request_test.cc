@@ -176,6 +176,25 @@ TEST(OpenAiRequest, NestingHasALimit) {
   EXPECT_FALSE(Scanned(nested(100'000)).result);
 }
 
+TEST(OpenAiRequest, InputOfOtherRoutesIsLookedAtLikeMessages) {
+  const auto with = [](std::string_view input) {
+    return R"({"model":"m","input":)" + std::string(input) + "}";
+  };
+  EXPECT_TRUE(Scanned(with("\"text\"")).result);
+  EXPECT_TRUE(Scanned(with(R"(["a","b"])")).result);
+  EXPECT_TRUE(Scanned(with("[[1,2],[3]]")).result);
+  const Scanned named(with(
+      R"([{"role":"user","content":[{"type":"input_image","image_url":"data:x","uuid":"u"}]}])"));
+  ASSERT_TRUE(named.result);
+  ASSERT_EQ(named.result->media.size(), 1u);
+  EXPECT_EQ(named.result->media[0].uuid_value.of(named.body()), "\"u\"");
+  const Scanned tool(with(
+      R"([{"type":"function_call_output","output":[{"type":"input_image","image_url":"data:x"}]}])"));
+  ASSERT_TRUE(tool.result);
+  EXPECT_EQ(tool.result->media.size(), 1u);
+  EXPECT_FALSE(Scanned(with(R"([{"content":[{"type":"input_image","image_url":null}]}])")).result);
+}
+
 TEST(OpenAiRequest, EscapesAndLargeNumbersThatMeanSomethingPass) {
   EXPECT_TRUE(
       Scanned(
