@@ -177,7 +177,12 @@ void check_roles(const Topology& topology, Findings& out) {
   }
   if (topology.engines.empty())
     out.push_back({Level::kNote, "topology", "no engine in this file", ""});
-  if (producers.empty() && !consumers.empty()) {
+  const bool prefill = std::ranges::any_of(
+      topology.engines, [](const EngineSpec& engine) { return engine.role == Role::kPrefill; });
+  if (producers.empty() && prefill) {
+    out.push_back({Level::kNote, "topology",
+                   "no encoder: every prefill encodes the media of its requests by itself", ""});
+  } else if (producers.empty() && !consumers.empty()) {
     out.push_back({Level::kProblem, "topology", "engines consume features and none produces them",
                    "give one engine the role encoder or ec_both"});
   }
@@ -211,6 +216,28 @@ void check_roles(const Topology& topology, Findings& out) {
   }
 }
 
+// What a prefill and a decode must agree in, or every hand-off between them is refused.
+void check_handoff_pair(const EngineSpec& prefill, const EngineSpec& decode, Findings& out) {
+  const auto differ = [&](std::string_view what, const std::string& left,
+                          const std::string& right) {
+    if (left == right) return;
+    const auto shown = [](const std::string& value) {
+      return value.empty() ? std::string("the default") : value;
+    };
+    out.push_back({Level::kProblem, "topology",
+                   fmt::format("{} of '{}' is {} and of '{}' {}: every hand-off between them is "
+                               "refused and computed again",
+                               what, prefill.name, shown(left), decode.name, shown(right)),
+                   fmt::format("give both the same {}", what)});
+  };
+  differ("model", prefill.model, decode.model);
+  for (const char* flag : {"--dtype", "--block-size", "--kv-cache-dtype", "--quantization"})
+    differ(flag, argument(prefill, flag), argument(decode, flag));
+  for (const char* key : {"tenant", "model", "revision", "arena", "directory"})
+    differ(fmt::format("kv-connector.{}", key), text_of(prefill.kv_connector, key, ""),
+           text_of(decode.kv_connector, key, ""));
+}
+
 // Prefill without decode, or the reverse, hands nothing off.
 void check_handoff(const Topology& topology, Findings& out) {
   const auto count = [&](Role role) {
@@ -224,6 +251,12 @@ void check_handoff(const Topology& topology, Findings& out) {
   if (count(Role::kDecode) > 0 && count(Role::kPrefill) == 0) {
     out.push_back({Level::kProblem, "topology", "engines take KV over and none hands it off",
                    "give one engine the role prefill"});
+  }
+  for (const EngineSpec& prefill : topology.engines) {
+    for (const EngineSpec& decode : topology.engines) {
+      if (prefill.role == Role::kPrefill && decode.role == Role::kDecode)
+        check_handoff_pair(prefill, decode, out);
+    }
   }
   const bool handing = count(Role::kPrefill) > 0 || count(Role::kDecode) > 0;
   if (handing && !topology.proxy) {

@@ -77,6 +77,12 @@ def test_a_sound_topology_has_no_problem(examine: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
+        ({"second": "prefill"}, "hand KV off and none takes it"),
+        ({"second": "decode"}, "take KV over and none hands it off"),
+        (
+            {"first": "prefill", "second": "decode", "args": '"--block-size", "64"'},
+            "--block-size of 'encoder' is 64 and of 'pd' the default",
+        ),
         ({"size": "64MiB"}, "less than the 384.0 MiB"),
         ({"first": "prefill_decode"}, "none produces"),
         ({"second": "encoder"}, "none consumes"),
