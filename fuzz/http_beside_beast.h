@@ -1,7 +1,8 @@
 // http_beside_beast.h: the same bytes through Beast's parser.
 //
-// Beast is the second reader of a message: where it would see another message than ours, a request could
-// hide in another one. Beast takes more than we do; nothing that we take may mean something else to it.
+// Beast is the second reader of a message: where it would see another message than ours, a request
+// could hide in another one. Beast takes more than we do; nothing that we take may mean something
+// else to it.
 #pragma once
 
 #include <algorithm>

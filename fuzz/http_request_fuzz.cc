@@ -1,5 +1,5 @@
-// A request's header and body: what we take, Beast takes, with the same fields, the same end and the
-// same data; and no piece of it was taken for a whole header before.
+// A request's header and body: what we take, Beast takes, with the same fields, the same end and
+// the same data; and no piece of it was taken for a whole header before.
 #include "base/check.h"
 #include "fuzz_target.h"
 #include "http/framing.h"

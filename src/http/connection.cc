@@ -152,9 +152,10 @@ asio::awaitable<bool> Connection::next_request() {
   const HeadLimits head_limits{.bytes_max = limits.header_bytes_max,
                                .fields_max = limits.fields_max};
   timed_out_ = false;
+  head_.method.clear();
+  head_.headers.clear();
   if (input_.empty()) {
     input_.shrink();
-    head_.headers.clear();
     idle_ = true;
     host_.watchdog.expires_after(*this, limits.idle_timeout);
     if (!host_.draining) co_await wait_for_input();
@@ -497,7 +498,7 @@ asio::awaitable<Status> Connection::end() {
 // All of it into the kernel; out_ is free again afterwards.
 asio::awaitable<Status> Connection::send(Gather& gather) {
   for (;;) {
-    if (!socket_.is_open()) co_return gone();
+    if (cut_ || !socket_.is_open()) co_return gone();
     const auto outcome = gather.try_send(socket_.native_handle());
     if (outcome == Gather::Outcome::kSent) {
       out_.clear();
@@ -511,6 +512,7 @@ asio::awaitable<Status> Connection::send(Gather& gather) {
       Watchdog::never(*this);
     }
     if (!error) continue;
+    cut_ = true;
     lost();
     if (!std::exchange(timed_out_, false)) co_return gone();
     log("a client took nothing of its answer in time", status_);

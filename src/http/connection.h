@@ -1,8 +1,9 @@
 // connection.h: one client's connection: its requests one after the other, each as an Exchange.
 //
-// Invariant: at most one read is under way. Between requests and, once a body has been read, while the
-//            handler works, that read waits for whatever comes next: a pipelined request, which stays
-//            in the buffer, or the client's end.
+// Invariant: at most one read is under way. Between requests and, once a body has been read, while
+//            the handler works, that read waits for whatever comes next: a pipelined request, which
+//            stays in the buffer, or the client's end. A client that pipelines more than the buffer
+//            takes is read no further, and its end is noticed when it is written to.
 // Threads:   its worker's only.
 // Owner:     shared by its coroutine and by the read under way, which may end after it.
 // Failure:   nothing a client does ends more than its connection.
@@ -137,6 +138,7 @@ class Connection final : public Exchange,
   bool in_handler_ = false;
   bool timed_out_ = false;  // a deadline ended the wait that comes back now
   bool gone_ = false;       // the client's end was read, or a read or write failed
+  bool cut_ = false;        // an answer broke off somewhere; nothing can follow it
   std::function<void()> on_gone_;
   std::move_only_function<void()> waiter_;  // the coroutine, while it waits for the read
 };

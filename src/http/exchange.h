@@ -1,7 +1,8 @@
 // exchange.h: one request of a client and its answer, on the thread that accepted the connection.
 //
-// Invariant: at most one answer is begun. Bytes of an answer are handed to the kernel before write()
-//            returns, so a slow reader stops its producer and nothing is buffered beyond the socket.
+// Invariant: at most one answer is begun, and one call is under way at a time. Bytes of an answer
+//            are handed to the kernel before write() returns, so a slow reader stops its producer
+//            and nothing is buffered beyond the socket.
 // Threads:   the connection's io_context only.
 // Owner:     the server owns it for the time of the handler.
 // Failure:   every call answers an Error when the client is gone, too slow or over a limit; the

@@ -1,9 +1,9 @@
 // framing.h: the header of an HTTP/1 message and where its body ends: bytes in, verdict out. Pure.
 //
-// Invariant: a header is complete only when every byte of it follows the grammar and its framing has
-//            one reading. Whatever two programs could read differently is refused, never repaired: two
-//            lengths, a length beside chunks, a bare CR or LF, control characters, folded lines, space
-//            before a colon, any coding but "chunked".
+// Invariant: a header is complete only when every byte of it follows the grammar and its framing
+//            has one reading. Whatever two programs could read differently is refused, never
+//            repaired: two lengths, a length beside chunks, a bare CR or LF, control characters,
+//            folded lines, space before a colon, any coding but "chunked".
 // Owner:     views point into the caller's bytes.
 // Failure:   a Refusal names the status, a code for programs and a sentence.
 // Limits:    HeadLimits; refused as soon as the bytes at hand exceed them.

@@ -1,5 +1,5 @@
-// framing_cases.h: malformed requests, each with the answer it gets. For the pure check and, byte for
-// byte, for a running server.
+// framing_cases.h: malformed requests, each with the answer it gets. For the pure check and, byte
+// for byte, for a running server.
 #pragma once
 
 #include <cstddef>

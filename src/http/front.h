@@ -1,15 +1,17 @@
-// front.h: the server that clients of the serving path talk to: streaming, thousands of connections,
-// one io_context per thread.
+// front.h: the server that clients of the serving path talk to: streaming, thousands of
+// connections, one io_context per thread.
 //
 // Invariant: a request reaches `handle` only when its header is well-formed and within the limits.
 //            Conflicting or malformed framing (two lengths, length and chunked, a bare LF, NUL, an
 //            overflowing chunk size, ...) is answered 400 and the connection closed; the handler
 //            never sees it.
-// Threads:   open(), start(), drain(), stop() on the owner's thread. Each worker accepts on the same
-//            address (SO_REUSEPORT) and shares nothing with the others.
-// Failure:   open() answers kUnavailable when the port is taken, kPermission when it may not be bound,
-//            kInvalidArgument for an address that is none. An exception from `handle` is logged by
-//            `log` and answers 500.
+// Threads:   open(), start(), drain(), stop() on the owner's thread. Each worker accepts on the
+//            same address (SO_REUSEPORT) and shares nothing with the others.
+// Owner:     its io_contexts live as long as it does. What others bind to them (an Upstream, a
+//            timer) goes after stop() and before the Front.
+// Failure:   open() answers kUnavailable when the port is taken, kPermission when it may not be
+//            bound, kInvalidArgument for an address that is none. An exception from `handle` is
+//            logged by `log` and answers 500.
 #pragma once
 
 #include <chrono>
@@ -62,7 +64,9 @@ class Front {
   // Accepts nothing more, closes idle connections, lets running requests finish until the deadline.
   // True when none was left.
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
-  virtual void stop() = 0;  // closes every connection and joins the threads
+  // Closes every connection, tells the handlers (Exchange::on_gone) and joins the threads. A
+  // handler that has not returned after 5 seconds is given up and destroyed with the Front.
+  virtual void stop() = 0;
 };
 
 }  // namespace sluice::http

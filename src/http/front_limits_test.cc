@@ -159,6 +159,9 @@ struct Producer {
     for (;;) {
       const auto status = co_await write_one(exchange, piece);
       if (!status) {
+        // Nothing may follow a chunk that broke off.
+        const auto after = co_await write_one(exchange, "late");
+        EXPECT_EQ(after.error().code, Code::kUnavailable);
         failed = static_cast<int>(status.error().code);
         co_return;
       }

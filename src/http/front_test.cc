@@ -306,6 +306,13 @@ TEST(Front, MalformedBodiesAreAnsweredAndClosed) {
   }
 }
 
+TEST(Front, ARefusalAfterAHeadHasItsBody) {
+  TestFront front;
+  TestClient client(front.port());
+  client.send("HEAD /a HTTP/1.1\r\nHost: x\r\n\r\ngarbage\r\n\r\n");
+  EXPECT_TRUE(client.read_all().ends_with(R"("code":"bad_request_line"}})"));
+}
+
 TEST(Front, WhatFollowsABodyIsTheNextRequestAndNothingElse) {
   TestFront front;
   TestClient client(front.port());

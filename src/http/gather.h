@@ -1,7 +1,7 @@
 // gather.h: a list of memory pieces on its way into a socket.
 //
-// Invariant: try_send() hands over what the kernel takes now, in order, in one system call for up to
-//            kPiecesMax pieces; what is left stands in the list.
+// Invariant: try_send() hands over what the kernel takes now, in order, in one system call for up
+//            to kPiecesMax pieces; what is left stands in the list.
 // Owner:     the caller owns the bytes until the list is empty.
 #pragma once
 

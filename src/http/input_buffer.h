@@ -1,7 +1,7 @@
 // input_buffer.h: bytes of a connection that were received and not yet used.
 //
-// Invariant: room() is the memory behind bytes(). While a read into it is under way (begin_read() to
-//            commit()) nothing moves; bytes may be consumed all the same.
+// Invariant: room() is the memory behind bytes(). While a read into it is under way (begin_read()
+//            to commit()) nothing moves; bytes may be consumed all the same.
 // Limits:    kSmall bytes while a connection idles; grows to what make_room() is told.
 #pragma once
 

@@ -1,6 +1,7 @@
 // link.h: one connection to an engine and what was read from it.
 //
-// Invariant: after stop() or a deadline every operation that waits, and every later one, answers why.
+// Invariant: after stop() or a deadline every operation that waits, and every later one, answers
+//            why.
 // Threads:   its io_context's only.
 // Owner:     the pool while idle, else the call that uses it.
 // Failure:   kUnavailable when stopped, refused or closed by the engine; kTimedOut at the deadline.

@@ -1,7 +1,7 @@
 // link_pool.h: idle connections to one engine.
 //
-// Invariant: take() gives only connections that idled for less than idle_max() and that the engine has
-//            not closed as far as this machine knows.
+// Invariant: take() gives only connections that idled for less than idle_max() and that the engine
+//            has not closed as far as this machine knows.
 // Threads:   its io_context's only.
 // Owner:     owns the idle links. Calls share it, since they may end after their Upstream.
 #pragma once

@@ -22,7 +22,8 @@ struct ListenOptions {
   std::size_t send_buffer_bytes = 0;  // of accepted connections; 0: the system's default
 };
 
-// Binds `acceptor`; the sockets that it accepts send without delay. `first`: the first on this port.
+// Binds `acceptor`; the sockets that it accepts send without delay. `first`: the first on this
+// port.
 Status bind_acceptor(boost::asio::ip::tcp::acceptor& acceptor, const ListenOptions& options,
                      bool first);
 // After all of them were bound.

@@ -1,5 +1,5 @@
-// test_client.h: a client of bytes for tests: sends what it is told, malformed or not, and reads what
-// comes. Blocks, with a patience that turns a hang into a failed expectation.
+// test_client.h: a client of bytes for tests: sends what it is told, malformed or not, and reads
+// what comes. Blocks, with a patience that turns a hang into a failed expectation.
 #pragma once
 
 #include <cstdint>

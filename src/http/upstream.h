@@ -1,16 +1,18 @@
 // upstream.h: requests to an engine, over kept connections, from one io_context.
 //
 // Invariant: a connection is reused only when it has idled for less than `idle_max`, which is set
-//            strictly below the engine's own keep-alive time, and only after its last answer was read
-//            to the end. A request that failed on a reused connection before a byte of an answer came
-//            is sent once more on a fresh one when nothing of it can have been acted on.
+//            strictly below the engine's own keep-alive time, and only after its last answer was
+//            read to the end. A request that failed on a reused connection before a byte of an
+//            answer came is sent once more on a fresh one when nothing of it can have been acted
+//            on.
 // Threads:   one io_context; one pool per thread and engine.
 // Owner:     the pool owns idle connections; a Call owns its connection until it is finished.
 //            Both go before the io_context does.
-// Failure:   kUnavailable when it is stopped, cannot connect, or the engine closed before an answer;
-//            kTimedOut at the deadline, kLimit for an answer's header beyond its bounds, kIo for a
-//            broken answer, kInvalidArgument for a request that cannot be said in HTTP.
-//            Destroying a Call before its end closes its connection, which tells the engine to stop.
+// Failure:   kUnavailable when it is stopped, cannot connect, or the engine closed before an
+//            answer; kTimedOut at the deadline, kLimit for an answer's header beyond its bounds,
+//            kIo for a broken answer, kInvalidArgument for a request that cannot be said in HTTP.
+//            Destroying a Call before its end closes its connection, which tells the engine to
+//            stop.
 #pragma once
 
 #include <chrono>
@@ -76,7 +78,8 @@ class Upstream {
   virtual ~Upstream() = default;  // closes idle connections; Calls go on by themselves
 
   // Sends the request and reads the answer's header. `stop` (may be null) cancels it from this
-  // thread, and the Call's reads after it. `request`, its body and `stop` stay until it has answered.
+  // thread, and the Call's reads after it. `request`, its body and `stop` stay until it has
+  // answered.
   virtual boost::asio::awaitable<Result<std::unique_ptr<Call>>> send(const UpstreamRequest& request,
                                                                      StopSource* stop) = 0;
 

@@ -1,7 +1,7 @@
 // upstream_call.h: an answer of an engine whose header has been read.
 //
-// Invariant: its connection goes back to the pool only when the body was read to its end, the engine
-//            keeps the connection and sent nothing behind the answer; else it is closed.
+// Invariant: its connection goes back to the pool only when the body was read to its end, the
+//            engine keeps the connection and sent nothing behind the answer; else it is closed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// upstream_fixture.h: engines that do what a test tells them, byte for byte, and one thread of requests
-// to them.
+// upstream_fixture.h: engines that do what a test tells them, byte for byte, and one thread of
+// requests to them.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
 // watchdog.h: one timer for the deadlines of many connections of one thread.
 //
-// A deadline moves with every read and write, so moving it must cost a store and no system call: the
-// timer stands at the earliest deadline it has seen, and when it fires it looks through its entries.
+// A deadline moves with every read and write, so moving it must cost a store and no system call:
+// the timer stands at the earliest deadline it has seen, and when it fires it looks through its
+// entries.
 //
 // Invariant: an entry is called after its deadline, at most kGranularity late (and late as a busy
 //            thread is), never before; once, and then not before it is given a new one.
