@@ -33,6 +33,7 @@ namespace {
 constexpr std::string_view kMark = "@@@@@@@@";
 constexpr std::size_t kReadBytes = 256 * 1024;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr std::uint64_t kGraceNs = 60 * kNsPerSecond;  // for one answer a connection, at least
 
 struct Load {
   std::uint16_t port = 0;
@@ -145,9 +146,9 @@ class Generator {
     start_ = now();
     const auto end = start_ + static_cast<std::uint64_t>(load_.seconds * kNsPerSecond);
     Instant last = start_;
-    while (now() < end) {
+    while (last < end || (requests_ < load_.connections && last < end + kGraceNs)) {
       begin_due();
-      wait(end);
+      wait(std::max(end, last + kNsPerSecond / 10));
       last = now();
     }
     report(static_cast<double>(last - start_) / kNsPerSecond);

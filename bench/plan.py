@@ -53,7 +53,7 @@ QUICK = Plan(
     python_gets=50,
     python_puts=3,
     engine_samples=2,
-    serving_s=0.2,
+    serving_s=0.5,
     serving_rounds=1,
     serving_idle=50,
 )

@@ -58,7 +58,7 @@ def main() -> int:
         chosen = {name: groups[name] for name in arguments.only or groups}
         # One after the other, so that nothing disturbs a figure; a quick run has none to disturb.
         failures = _measure(chosen, workers=4 if arguments.quick else 1)
-    _write(arguments.out, results, before)
+    _write(arguments.out, results, before, chosen)
     print(bars.table(results.figures, results.notes, judged=not arguments.quick))
     missed = [name for name, value in results.figures.items() if not bars.BARS[name].met(value)]
     if arguments.quick:
@@ -91,10 +91,17 @@ def _measure(groups: Groups, workers: int) -> dict[str, str]:
     return failures
 
 
-def _write(folder: Path, results: Results, before: dict[str, str | int | list[float]]) -> None:
+def _write(
+    folder: Path, results: Results, before: dict[str, str | int | list[float]], chosen: Groups
+) -> None:
+    """The files of the groups that were chosen; the others stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
+    files = {"store": (bars.STORE, chosen.keys() - {"serving"})}
+    files["serving"] = (bars.SERVING, chosen.keys() & {"serving"})
     after = machine.facts()["load_average"]
-    for file, names in (("store", bars.STORE), ("serving", bars.SERVING)):
+    for file, (names, groups) in files.items():
+        if not groups:
+            continue
         flat = {name: results.figures[name] for name in names if name in results.figures}
         raw = {
             "machine": {**before, "load_average_at_the_end": after},

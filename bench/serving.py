@@ -23,6 +23,7 @@ LARGE_BYTES = 200_000
 STREAM_EVENTS = 200
 MARK = "@" * 8  # becomes the request's number
 NS_PER_MS = 1e6
+US_PER_S = 1e6
 
 
 @dataclass(frozen=True)
@@ -108,17 +109,22 @@ def _compare(
     of: str = "requests",
 ) -> None:
     rates: Series = {"sluice_per_s": [], "router_per_s": []}
-    latency: Series = {"sluice_ns": [], "router_ns": []}
+    cost: Series = {"sluice_cpu_us": [], "router_cpu_us": []}  # of one request, or one event
     for turn in range(plan.serving_rounds):
         both = [("sluice", ours), ("router", peer)]
         for who, side in both if turn % 2 == 0 else reversed(both):
+            cpu_s = side.cpu_s()
             got = load.run(side, body)
             rates[f"{who}_per_s"].append(got[of][0] / got["seconds"][0])
-            latency[f"{who}_ns"].extend(got["latency_ns"][::50])
+            cost[f"{who}_cpu_us"].append((side.cpu_s() - cpu_s) * US_PER_S / got[of][0])
     figure = pair_ratio(rates["sluice_per_s"], rates["router_per_s"])
-    medians = [statistics.median(rates[f"{who}_per_s"]) for who in ("sluice", "router")]
-    note = f"{medians[0]:,.0f} to {medians[1]:,.0f} {of}/s"
-    results.put(name, figure, {**rates, **latency}, note)
+    ours_per_s, peers_per_s = (statistics.median(samples) for samples in rates.values())
+    ours_us, peers_us = (statistics.median(samples) for samples in cost.values())
+    note = (
+        f"{ours_per_s:,.0f} to {peers_per_s:,.0f} {of}/s, "
+        f"{ours_us:,.1f} to {peers_us:,.1f} us of a processor each"
+    )
+    results.put(name, figure, {**rates, **cost}, note)
 
 
 def _added(results: Results, load: Load, plan: Plan, body: Path, sides: Sides) -> None:

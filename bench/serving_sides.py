@@ -21,6 +21,7 @@ from peers import free_ports
 START_S = 60.0
 STOP_S = 10.0
 LOOK_S = 0.02
+NS_PER_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Side:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def cpu_s(self) -> float:
+        """Processor time of all its threads so far, as the scheduler counted it."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) / NS_PER_S for task in tasks)
 
     def post(self, path: str, body: bytes) -> None:
         urllib.request.urlopen(f"{self.url}{path}", body, timeout=10.0).close()
@@ -56,7 +62,17 @@ def proxy(build: Path, folder: Path, engines: Mapping[str, Side]) -> Iterator[Si
     instances = [
         word for role, side in engines.items() for word in ("--instance", f"{role}={side.url}")
     ]
-    command: list[str | Path] = [program, "--port", str(port), "--threads", "1", *instances]
+    command: list[str | Path] = [
+        program,
+        "--port",
+        str(port),
+        "--threads",
+        "1",
+        "--arena",
+        "off",
+        *instances,
+    ]
+    command += ["--access-log", "false"]  # the router writes none either
     with _running(command, port, "/readyz", folder / f"proxy-{'-'.join(engines)}.log") as side:
         yield side
 
