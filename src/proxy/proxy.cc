@@ -1,10 +1,12 @@
 #include "proxy/proxy.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "http/auth.h"
+#include "http/target.h"
 #include "proxy/exposition.h"
 #include "proxy/flow.h"
 #include "proxy/health_prober.h"
@@ -54,6 +56,33 @@ awaitable<void> answer_wrong_method(http::Exchange& exchange, std::string_view a
   headers.emplace_back("Allow", std::string(allowed));
   const OpenAiError error = wrong_method(allowed);
   co_await answer_error(exchange, error, std::move(headers));
+}
+
+bool is_unreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
+
+// Whether an engine reads this path as we do: no segments that mean another place, and no plain
+// characters in disguise.
+bool is_plain_path(std::string_view path) {
+  for (std::string_view rest = path; !rest.empty();) {
+    rest.remove_prefix(1);  // the slash
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    const std::string_view segment = rest.substr(0, end);
+    rest.remove_prefix(end);
+    if (segment.empty() || segment == "." || segment == "..") return false;
+    const auto decoded = http::percent_decode(segment);
+    if (!decoded) return false;
+    // The two digits of an escape are plain characters themselves; one that stands for a plain
+    // character shows as one too many.
+    const auto plain = [](std::string_view text) {
+      return std::ranges::count_if(text, is_unreserved);
+    };
+    const auto escapes = std::ranges::count(segment, '%');
+    if (plain(*decoded) != plain(segment) - 2 * escapes) return false;
+  }
+  return true;
 }
 
 bool is_under(std::string_view path, std::string_view folder) {
@@ -166,6 +195,12 @@ awaitable<void> Proxy::handle(std::size_t thread, http::Exchange& exchange) {
     std::vector<http::Header> headers;
     if (refusal->status == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
     co_await answer_error(exchange, *refusal, std::move(headers));
+    co_return;
+  }
+  if (!is_plain_path(path)) {
+    worker.meter.refused(Cause::kInvalid);
+    const OpenAiError error = not_found();
+    co_await answer_error(exchange, error);
     co_return;
   }
   if (is_under(path, kInstances)) {
