@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t kListener = 0, kStop = 1;
 constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr std::size_t kUnsentBytesMax = 64 * 1024;
+constexpr int kPlainReceiveBytes = 1 << 20;
 constexpr int kEventsATurn = 64;  // of one stream, so that the others have their turn
 constexpr std::string_view kGarbage = "SSH-2.0-stub\r\n\r\n";
 
@@ -27,7 +28,7 @@ std::unexpected<Error> failed(std::string_view call) {
   return fail(Code::kIo, fmt::format("{}: {}", call, std::strerror(errno)));
 }
 
-Result<UniqueFd> listen_on(const std::string& host, std::uint16_t port) {
+Result<UniqueFd> listen_on(const std::string& host, std::uint16_t port, int receive_bytes) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_PASSIVE;
   hints.ai_socktype = SOCK_STREAM;
@@ -40,6 +41,9 @@ Result<UniqueFd> listen_on(const std::string& host, std::uint16_t port) {
   const int on = 1;
   if (!fd) return failed("socket");
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (receive_bytes != 0) {
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+  }
   if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0) return failed("bind");
   if (::listen(fd.get(), 4096) != 0) return failed("listen");
   return fd;
@@ -77,7 +81,9 @@ std::string_view name_of(Script::Do what) {
 Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   std::unique_ptr<Server> server(new Server(std::move(options)));
   server->playbook_.set_default(server->options_.script);
-  auto listener = listen_on(server->options_.host, server->options_.port);
+  // A benchmark's requests find room at once, so that no window closes and waits for a probe.
+  auto listener = listen_on(server->options_.host, server->options_.port,
+                            server->options_.plain ? kPlainReceiveBytes : 0);
   if (!listener) return std::unexpected(listener.error());
   server->listener_ = std::move(*listener);
   server->port_ = port_of(server->listener_.get());
