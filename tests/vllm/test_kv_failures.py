@@ -282,10 +282,10 @@ def test_kv_steps_that_cannot_wait_longer_give_the_handoff_up(kv, client, monkey
 
 def test_kv_load_that_waits_delays_no_other_request(kv, client) -> None:
     """Its writer may be stopped: the other streams of the engine go on at their pace."""
-    decode = kv("kv_consumer")
+    decode = kv("kv_consumer", extra={"load_timeout_s": 300})
     params = hand_off(kv("kv_producer"), 100)
     client.remove(KEYS.commit(0, 0))
-    decode.add(request("waits", 100, params), request("runs", 40, max_tokens=200))
+    decode.add(request("waits", 100, params), request("runs", 40, max_tokens=50))
     decode.run_until(lambda: decode.counted("receive_waits") > 3)
     gaps = []
     last = time.monotonic()
@@ -294,5 +294,5 @@ def test_kv_load_that_waits_delays_no_other_request(kv, client) -> None:
         gaps.append(time.monotonic() - last)
         last = time.monotonic()
     assert "waits" not in decode.finished
-    assert max(gaps) < 2.0  # a step that waited would take ten seconds
+    assert max(gaps) < 10.0  # a step that waited would take minutes
     assert decode.counted("receive_failures") == 0
