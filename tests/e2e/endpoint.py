@@ -10,7 +10,6 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -155,15 +154,12 @@ class Endpoint:
         )
 
     def _end(self, kill: bool) -> None:
-        try:
+        with contextlib.ExitStack() as last:  # each of them whatever became of the others
+            last.callback(self.arena.close)
+            for engine in self.engines:
+                last.callback(engine.kill if kill else engine.stop)
             if self.proxy is not None:
-                self.proxy.close()
-            with ThreadPoolExecutor() as pool:
-                stopped = [pool.submit(e.kill if kill else e.stop) for e in self.engines]
-                for one in stopped:
-                    one.result()
-        finally:
-            self.arena.close()
+                last.callback(self.proxy.close)
 
     # --- requests ---
 
