@@ -60,6 +60,14 @@ SERVING: dict[str, Bar] = {
     "proxy_added_ms_p99": _most(2, "added to a stub engine at half of peak load, P99", "ms"),
     "proxy_stream_events_per_s_ratio": _least(1.3, "relayed stream events a second / vllm-router"),
     "proxy_kib_per_idle_connection": _most(16, "memory of a kept connection", "KiB"),
+    "handoff_memcpy_ratio": _least(0.7, "64 MiB of KV gathered, moved, scattered / two memcpys"),
+    "handoff_overlap_sim": _least(0.8, "share of a hand-off hidden behind simulated compute"),
+    "handoff_overlap": _least(0, "the same in a real prefill's steps, CPU engine"),
+    "decode_ttft_vs_nixl": _least(2, "decode's first token: NixlConnector / ours"),
+    "decode_ttft_vs_colocated": _most(1.3, "decode's first token: ours / colocated prefill", "x"),
+    "epd_ttft_vs_disk": _least(1.1, "first token, new 7 MB features: disk connector / ours"),
+    "epd_repeat_speedup": _least(1.5, "first token: new images / images whose feature is there"),
+    "encode_skip_ttft_ms": _least(0, "what a skipped encode saves before the first token", "ms"),
 }
 
 BARS = {**STORE, **SERVING}

@@ -89,6 +89,20 @@ class Native:
                 )
             self._results.put(name, statistics.median(samples[series]) / NS_PER_US, samples)
 
+    def handoffs(self) -> None:
+        plan = self._plan
+        options = {"bytes": plan.handoff_bytes, "count": plan.handoff_samples}
+        with Daemon(self._build, "512MiB") as daemon:
+            copied = self._program(daemon, "handoff", "copy", **options)
+            beside = self._program(daemon, "handoff", "overlap", **options)
+        ratio = pair_ratio(copied["two_memcpys_ns"], copied["handoff_ns"])
+        self._results.put("handoff_memcpy_ratio", ratio, copied)
+        triples = zip(
+            beside["handoff_ns"], beside["compute_ns"], beside["overlapped_ns"], strict=True
+        )
+        hidden = [1 - (both - compute) / handoff for handoff, compute, both in triples]
+        self._results.put("handoff_overlap_sim", statistics.median(hidden), beside)
+
     def lookups(self) -> None:
         """The three arenas stand side by side, so that rounds can take turns."""
         plan = self._plan

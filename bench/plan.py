@@ -30,6 +30,12 @@ class Plan:
     serving_s: float = 2.0  # a turn of one side
     serving_rounds: int = 5
     serving_idle: int = 2_000  # connections
+    handoff_bytes: int = 64 * MIB
+    handoff_samples: int = 20
+    ttft_samples: int = 20
+    ttft_prompt_tokens: int = 2_000
+    ttft_concurrency: tuple[int, ...] = (1, 4, 8)
+    ttft_images: int = 8  # different ones at each concurrency
 
 
 FULL = Plan()
@@ -56,4 +62,10 @@ QUICK = Plan(
     serving_s=0.5,
     serving_rounds=1,
     serving_idle=50,
+    handoff_bytes=8 * MIB,
+    handoff_samples=2,
+    ttft_samples=2,
+    ttft_prompt_tokens=1_000,
+    ttft_concurrency=(1,),
+    ttft_images=1,
 )

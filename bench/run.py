@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import bars
+import first_token
 import machine
 import packages
 import peers
@@ -54,6 +55,9 @@ def main() -> int:
             "python": partial(packages.measure_python, build, plan, results),
             "engine": partial(packages.measure_engine, build, plan, results),
             "serving": partial(serving.measure, build, plan, results, folder),
+            "handoffs": native.handoffs,
+            "handoff_ttft": partial(first_token.measure_handoff, build, plan, results, folder),
+            "feature_ttft": partial(first_token.measure_features, build, plan, results, folder),
         }
         chosen = {name: groups[name] for name in arguments.only or groups}
         # One after the other, so that nothing disturbs a figure; a quick run has none to disturb.
@@ -96,8 +100,10 @@ def _write(
 ) -> None:
     """The files of the groups that were chosen; the others stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {"store": (bars.STORE, chosen.keys() - {"serving"})}
-    files["serving"] = (bars.SERVING, chosen.keys() & {"serving"})
+    files = {
+        "store": (bars.STORE, chosen.keys() - SERVING_GROUPS),
+        "serving": (bars.SERVING, chosen.keys() & SERVING_GROUPS),
+    }
     after = machine.facts()["load_average"]
     for file, (names, groups) in files.items():
         if not groups:
@@ -126,7 +132,9 @@ def _arguments() -> argparse.Namespace:
 GROUPS = (
     *("idle", "copies", "gets", "small_puts", "lookups"),
     *("utilisation", "peers", "python", "engine", "serving"),
+    *("handoffs", "handoff_ttft", "feature_ttft"),
 )
+SERVING_GROUPS = {"serving", "handoffs", "handoff_ttft", "feature_ttft"}
 
 if __name__ == "__main__":
     sys.exit(main())
