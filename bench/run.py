@@ -59,7 +59,8 @@ def main() -> int:
             "handoff_ttft": partial(first_token.measure_handoff, build, plan, results, folder),
             "feature_ttft": partial(first_token.measure_features, build, plan, results, folder),
         }
-        chosen = {name: groups[name] for name in arguments.only or groups}
+        every = groups.keys() - ENGINE_GROUPS if arguments.quick else groups.keys()
+        chosen = {name: groups[name] for name in groups if name in (arguments.only or every)}
         # One after the other, so that nothing disturbs a figure; a quick run has none to disturb.
         failures = _measure(chosen, workers=4 if arguments.quick else 1)
     _write(arguments.out, results, before, chosen)
@@ -122,7 +123,11 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").splitlines()[0], allow_abbrev=False
     )
-    parser.add_argument("--quick", action="store_true", help="small counts, to see that it works")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="small counts, to see that it works; what needs engines only when it is named",
+    )
     parser.add_argument("--only", nargs="+", choices=GROUPS, help="measure these groups only")
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
@@ -134,6 +139,7 @@ GROUPS = (
     *("utilisation", "peers", "python", "engine", "serving"),
     *("handoffs", "handoff_ttft", "feature_ttft"),
 )
+ENGINE_GROUPS = {"handoff_ttft", "feature_ttft"}  # start real engines: minutes at any count
 SERVING_GROUPS = {"serving", "handoffs", "handoff_ttft", "feature_ttft"}
 
 if __name__ == "__main__":
