@@ -1,4 +1,5 @@
-// An engine's answer: framing loses no byte, and nothing that is sent on names transfer parameters as a key.
+// An engine's answer: framing loses no byte, and nothing that is sent on names transfer parameters
+// as a key.
 #include <algorithm>
 #include <string>
 

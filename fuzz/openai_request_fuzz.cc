@@ -1,5 +1,5 @@
-// A client's body: what is accepted has spans inside the body, and every body that is made of it is again
-// one that the scanner accepts, with the same media and without what only the proxy says.
+// A client's body: what is accepted has spans inside the body, and every body that is made of it is
+// again one that the scanner accepts, with the same media and without what only the proxy says.
 #include <string>
 
 #include "base/check.h"

@@ -1,5 +1,5 @@
-// log.h: what sluice-proxy says: lines for the operator on the standard error stream, one JSON object per
-// request on the standard output stream.
+// log.h: what sluice-proxy says: lines for the operator on the standard error stream, one JSON
+// object per request on the standard output stream.
 //
 // Threads: any. Lines are never mixed. Neither ever holds a token or a body.
 #pragma once

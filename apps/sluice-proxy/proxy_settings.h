@@ -1,10 +1,11 @@
-// proxy_settings.h: every setting of sluice-proxy: its row in the table, and its typed, checked value.
+// proxy_settings.h: every setting of sluice-proxy: its row in the table, and its typed, checked
+// value.
 //
 // The table is the only list: flags, environment, TOML keys, --print-config and the table of
 // docs/operating/proxy.md all come from it.
 // Threads: plain values and pure functions (token files apart, which are read once at start).
-// Failure: kInvalidArgument, one sentence that names the setting, where it was set, and what would be
-//          right: exit 78.
+// Failure: kInvalidArgument, one sentence that names the setting, where it was set, and what would
+//          be right: exit 78.
 #pragma once
 
 #include <chrono>

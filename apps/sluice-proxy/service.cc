@@ -36,7 +36,8 @@ int exit_code_of(Code code) {
   }
 }
 
-// Signals as something to read. Blocked before any thread exists, so that no other thread takes them.
+// Signals as something to read. Blocked before any thread exists, so that no other thread takes
+// them.
 Result<UniqueFd> watch_signals() {
   sigset_t set;
   sigemptyset(&set);

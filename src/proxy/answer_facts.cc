@@ -82,8 +82,8 @@ struct AnswerReader::State {
     return object;
   }
 
-  // One field of the top-level object. Each opens the text anew: after an error in it a document must not
-  // be used again.
+  // One field of the top-level object. Each opens the text anew: after an error in it a document
+  // must not be used again.
   std::string object_of(std::string_view text, std::string_view key) {
     auto object = open(text);
     ondemand::value value;

@@ -40,7 +40,6 @@ struct Core {
   LearnedItems learned;
   LiveIds live_ids;
   std::unique_ptr<FeatureDirectory> features;          // null: no arena
-  std::function<void(std::string_view)> log;           // a line for the operator
   std::function<void(const std::string&)> access_log;  // one JSON object; may be empty
   std::atomic<bool> draining = false;
 };
@@ -59,7 +58,8 @@ class Worker {
   std::shared_ptr<http::Upstream> upstream(const Instance& instance);
   // The engine said how long it keeps a connection.
   void learn_keep_alive(const Instance& instance, std::string_view keep_alive_header);
-  // Closes idle connections. On the worker's thread, or when it has ended, before its io_context goes.
+  // Closes idle connections. On the worker's thread, or when it has ended, before its io_context
+  // goes.
   void close() { upstreams_.clear(); }
 
   Meter meter;

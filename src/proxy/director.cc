@@ -125,6 +125,8 @@ bool Director::cancel(std::size_t role, sched::Ticket ticket) {
 
 void Director::report(sched::InstanceId id, sched::HealthEvent event) {
   Calls calls;
+  std::shared_ptr<const Instance> changed;
+  bool usable = false;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = members_.find(id);
@@ -132,10 +134,13 @@ void Director::report(sched::InstanceId id, sched::HealthEvent event) {
     Member& member = found->second;
     const bool before = member.health.usable;
     member.health = sched::step(member.health, event, options_.health);
-    if (member.health.usable == before) return;
-    calls = collect(pools_[member.instance->spec.role].set_usable(id, !before, now()));
+    usable = member.health.usable;
+    if (usable == before) return;
+    changed = member.instance;
+    calls = collect(pools_[changed->spec.role].set_usable(id, usable, now()));
   }
   run(std::move(calls));
+  if (options_.changed) options_.changed(*changed, usable);
 }
 
 void Director::on_request() {

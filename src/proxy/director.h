@@ -1,9 +1,10 @@
 // director.h: the instances, their health and who runs where, for all workers together.
 //
 // Invariant: a grant is given back once, by its Running. A waiter is called once, or cancelled.
-// Threads:   any. One mutex over sched's pure parts, held for a choice and never while a callback runs:
-//            a pool's limits mean something only when all workers count together.
-// Owner:     owns the instances; a request shares the one that it runs on, which may be removed meanwhile.
+// Threads:   any. One mutex over sched's pure parts, held for a choice and never while a callback
+//            runs: a pool's limits mean something only when all workers count together.
+// Owner:     owns the instances; a request shares the one that it runs on, which may be removed
+//            meanwhile.
 // Failure:   refusals are values (sched::Refusal).
 #pragma once
 
@@ -33,6 +34,8 @@ struct DirectorOptions {
   sched::HealthThresholds health;
   double retry_share = 0.2;
   double retry_burst = 32;
+  // Called, on any thread, when an engine is taken out of use or back. May be empty.
+  std::function<void(const Instance&, bool usable)> changed;
 };
 
 struct InstanceView {
@@ -78,7 +81,8 @@ class Director {
  public:
   explicit Director(DirectorOptions options);
 
-  // An instance with this role and address is known already: its number, and `spec` counts from now on.
+  // An instance with this role and address is known already: its number, and `spec` counts from now
+  // on.
   Result<sched::InstanceId> add(InstanceSpec spec);
   bool remove(sched::InstanceId id);
   std::optional<sched::InstanceId> find(std::size_t role, const http::Endpoint& endpoint) const;

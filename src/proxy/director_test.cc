@@ -72,7 +72,10 @@ TEST(Director, ACancelledWaiterIsNotCalled) {
 }
 
 TEST(Director, BadSignsEvictAndWaitersAreTold) {
-  Director director(options(1, 8));
+  DirectorOptions with_log = options(1, 8);
+  std::string changes;
+  with_log.changed = [&](const Instance&, bool usable) { changes += usable ? "+" : "-"; };
+  Director director(std::move(with_log));
   const auto id = director.add(decode(1));
   auto asked = director.ask(kDecodeRole, {}, kFarFuture, [](const Place&) {});
   const Running running(&director, std::get<std::shared_ptr<const Instance>>(*asked.place), now());
@@ -86,6 +89,7 @@ TEST(Director, BadSignsEvictAndWaitersAreTold) {
   EXPECT_TRUE(director.known(kDecodeRole));
   for (int i = 0; i < 2; ++i) director.report(*id, sched::HealthEvent::kProbeGood);
   EXPECT_TRUE(director.usable(kDecodeRole));
+  EXPECT_EQ(changes, "-+");
 }
 
 TEST(Director, AnInstanceMayLeaveWhileARequestRunsOnIt) {

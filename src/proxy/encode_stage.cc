@@ -23,7 +23,8 @@ struct Group {
   std::shared_ptr<const EncodeResult> result;
 };
 
-// What the request and the encodes that it waits for share: they end on their own, maybe after it left.
+// What the request and the encodes that it waits for share: they end on their own, maybe after it
+// left.
 struct Awaited {
   explicit Awaited(const boost::asio::any_io_executor& executor) : gate(executor) {}
   Gate gate;

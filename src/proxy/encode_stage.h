@@ -1,12 +1,12 @@
 // encode_stage.h: brings the features of a request's media into the arena, and learns their names.
 //
-// Invariant: an item whose feature is in the arena is not encoded; equal items, of one request or of
-//            several in flight, are encoded once. An item that could not be encoded keeps its media, so
-//            that prefill can encode it, unless failures are strict.
-// Threads:   the worker's. An encode may serve requests of other workers and outlive the request that
-//            began it; it holds that request's body.
-// Failure:   the failure to answer the client with; only under on_failure = fail, or when the client
-//            left or its time is over.
+// Invariant: an item whose feature is in the arena is not encoded; equal items, of one request or
+//            of several in flight, are encoded once. An item that could not be encoded keeps its
+//            media, so that prefill can encode it, unless failures are strict.
+// Threads:   the worker's. An encode may serve requests of other workers and outlive the request
+//            that began it; it holds that request's body.
+// Failure:   the failure to answer the client with; only under on_failure = fail, or when the
+//            client left or its time is over.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,10 @@
 // encode_table.h: encodes in flight, so that equal items are encoded once.
 //
-// Invariant: for one key there is at most one encode; everybody who waits when it ends gets its result
-//            or its failure, once. It is cancelled when the last who waits has left.
-// Threads:   any: one mutex, never held while a callback runs (the waiters of one item sit on several
-//            workers). Callbacks run on the thread that calls finish() or leave(); they only post.
+// Invariant: for one key there is at most one encode; everybody who waits when it ends gets its
+//            result or its failure, once. It is cancelled when the last who waits has left.
+// Threads:   any: one mutex, never held while a callback runs (the waiters of one item sit on
+//            several workers). Callbacks run on the thread that calls finish() or leave(); they
+//            only post.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// exposition.h: what the workers counted, as Prometheus text. Pure; names in docs/operating/proxy.md.
+// exposition.h: what the workers counted, as Prometheus text. Pure; names in
+// docs/operating/proxy.md.
 #pragma once
 
 #include <array>

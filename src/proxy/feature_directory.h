@@ -1,13 +1,16 @@
 // feature_directory.h: what the proxy knows about the arena: which features are there, and how a
 // hand-off is ended.
 //
-// Invariant: nothing here blocks a worker: look-ups and leases only read shared memory; whatever asks the
-//            daemon (attaching, boards, ending a hand-off) runs on this object's own thread.
+// Invariant: nothing here blocks a worker: look-ups and leases only read shared memory; whatever
+//            asks the daemon (attaching, boards, ending a hand-off) runs on this object's own
+//            thread.
 // Threads:   find(), end_handoff(), counts() from any. One thread of its own.
 // Owner:     owns the attachment; a Lease that was handed out outlives it.
 // Failure:   without an arena nothing is found and nothing is ended: every feature is encoded, and
-//            hand-offs end by their engines and their pins. It attaches by itself when an arena appears.
-// Limits:    256 prefixes; 65,536 hand-offs waiting to be ended, more are left to their pins and counted.
+//            hand-offs end by their engines and their pins. It attaches by itself when an arena
+//            appears.
+// Limits:    256 prefixes; 65,536 hand-offs waiting to be ended, more are left to their pins and
+//            counted.
 #pragma once
 
 #include <atomic>
@@ -86,8 +89,8 @@ class FeatureDirectory {
   std::jthread thread_;
 };
 
-// Whether a request for `wanted` can mean the model that engines call `known`: equal, or equal behind
-// the last '/'.
+// Whether a request for `wanted` can mean the model that engines call `known`: equal, or equal
+// behind the last '/'.
 bool same_model(std::string_view wanted, std::string_view known) noexcept;
 
 }  // namespace sluice::proxy

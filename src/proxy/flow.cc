@@ -75,6 +75,15 @@ class Flow {
         exchange_(exchange),
         api_(api),
         errand_{.core = core, .worker = worker, .stop = &stop_} {}
+  // Whatever way the request ended, an exception's included.
+  ~Flow() {
+    exchange_.on_gone({});
+    if (!record_.engine_id.empty()) core_.live_ids.leave(record_.engine_id);
+    if (core_.features == nullptr) return;
+    for (std::string& handoff : handoffs_) core_.features->end_handoff(std::move(handoff));
+  }
+  Flow(const Flow&) = delete;
+  Flow& operator=(const Flow&) = delete;
 
   boost::asio::awaitable<void> run() {
     open();
@@ -104,14 +113,7 @@ class Flow {
   }
 
   void close() {
-    exchange_.on_gone({});
-    core_.live_ids.leave(record_.engine_id);
-    if (core_.features != nullptr) {
-      for (std::string& handoff : handoffs_) {
-        add(meter().handoffs_ended);
-        core_.features->end_handoff(std::move(handoff));
-      }
-    }
+    add(meter().handoffs_ended, handoffs_.size());
     record_.status = exchange_.begun() ? exchange_.status() : 499;
     const Instant ended = now();
     meter().request.observe_ns(ended - record_.began);

@@ -1,8 +1,8 @@
 // flow.h: one request's way through the stages, from its body to the last byte of its answer.
 //
-// Invariant: every request ends in exactly one of: an engine's answer, an OpenAI error, an error event
-//            behind content that was sent, or a client that left. Whatever it reserved (places, leases,
-//            hand-offs, encodes) is given back when this returns.
+// Invariant: every request ends in exactly one of: an engine's answer, an OpenAI error, an error
+//            event behind content that was sent, or a client that left. Whatever it reserved
+//            (places, leases, hand-offs, encodes) is given back when this returns.
 // Threads:   the worker's. The client's leaving stops every stage of it.
 #pragma once
 

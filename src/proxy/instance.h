@@ -26,8 +26,8 @@ struct Instance {
   InstanceSpec spec;
 };
 
-// "ROLE=URL". Refuses unknown roles, and hosts beyond loopback unless `allow_remote`: an engine trusts
-// whoever reaches it.
+// "ROLE=URL". Refuses unknown roles, and hosts beyond loopback unless `allow_remote`: an engine
+// trusts whoever reaches it.
 Result<InstanceSpec> parse_instance(std::string_view text, bool allow_remote);
 Result<InstanceSpec> make_instance(std::string_view role, std::string_view url, bool allow_remote);
 

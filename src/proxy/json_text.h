@@ -5,8 +5,8 @@
 
 namespace sluice::proxy {
 
-// `text`: what stands between the quotes. Refuses unknown escapes and halves of surrogate pairs, which
-// readers of JSON treat differently.
+// `text`: what stands between the quotes. Refuses unknown escapes and halves of surrogate pairs,
+// which readers of JSON treat differently.
 bool escapes_are_valid(std::string_view text) noexcept;
 
 }  // namespace sluice::proxy

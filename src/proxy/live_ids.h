@@ -12,8 +12,8 @@ namespace sluice::proxy {
 
 class LiveIds {
  public:
-  // The name under which the request is known to engines until it leaves: `wanted`, or with a number
-  // behind it while another request has that.
+  // The name under which the request is known to engines until it leaves: `wanted`, or with a
+  // number behind it while another request has that.
   std::string enter(std::string_view wanted);
   void leave(const std::string& name);
 

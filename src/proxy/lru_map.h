@@ -1,6 +1,7 @@
 // lru_map.h: a map that forgets what was not used for longest.
 //
-// Invariant: never more than `limit` entries. One owner. The pointer of find() is valid until the next
+// Invariant: never more than `limit` entries. One owner. The pointer of find() is valid until the
+//            next
 // put().
 #pragma once
 

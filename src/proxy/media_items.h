@@ -1,7 +1,7 @@
 // media_items.h: the media of one request, from what the client sent to what the stages are told.
 //
-// Invariant: every uuid that reaches an engine is this proxy's own digest of tenant and content, or the
-//            identifier that an encoder reported for a remote URL.
+// Invariant: every uuid that reaches an engine is this proxy's own digest of tenant and content, or
+//            the identifier that an encoder reported for a remote URL.
 // Threads:   one owner.
 #pragma once
 
@@ -34,7 +34,8 @@ struct RequestMedia {
 // Names every item and binds the caller's own uuids. 400 for one that stands for other content.
 Outcome<RequestMedia> name_media(Core& core, const ScannedRequest& request);
 
-// What replaces the media parts: references where the feature is known, else the media with our uuid.
+// What replaces the media parts: references where the feature is known, else the media with our
+// uuid.
 std::vector<Edit> media_edits(const ScannedRequest& request, const RequestMedia& media,
                               bool references);
 

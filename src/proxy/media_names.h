@@ -1,12 +1,12 @@
-// media_names.h: what the proxy remembers about media between requests: which content a caller's uuid
-// stands for, and which identifier an encoder gave to an item.
+// media_names.h: what the proxy remembers about media between requests: which content a caller's
+// uuid stands for, and which identifier an encoder gave to an item.
 //
-// Invariant: a caller's uuid is bound to the first content seen under it, inside its tenant; it never
-//            reaches an engine. An identifier is remembered for (uuid, arguments, model), since processor
-//            arguments change it. Both forget what was not used for longest; a forgotten name costs an
-//            encode, never a wrong answer.
-// Threads:   any: one mutex each, held for one look-up (shared by all workers, so that a repeat that
-//            arrives on another thread skips its encode as well).
+// Invariant: a caller's uuid is bound to the first content seen under it, inside its tenant; it
+//            never reaches an engine. An identifier is remembered for (uuid, arguments, model),
+//            since processor arguments change it. Both forget what was not used for longest; a
+//            forgotten name costs an encode, never a wrong answer.
+// Threads:   any: one mutex each, held for one look-up (shared by all workers, so that a repeat
+//            that arrives on another thread skips its encode as well).
 #pragma once
 
 #include <mutex>

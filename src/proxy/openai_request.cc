@@ -303,8 +303,8 @@ class Pass {
     return true;
   }
 
-  // Of /v1/responses: text, or items that may hold content as messages do. Other routes put texts or
-  // numbers there.
+  // Of /v1/responses: text, or items that may hold content as messages do. Other routes put texts
+  // or numbers there.
   bool read_input(ondemand::value value, Span& span) {
     ondemand::json_type type{};
     if (const auto code = value.type().get(type)) return malformed(code);

@@ -1,10 +1,10 @@
 // openai_request.h: what a request's body says, found in one pass and nothing of it copied.
 //
-// Invariant: every span lies inside the body, and the spans of fields and of media parts are those of
-//            whole JSON values, so that cutting one out or putting another in its place leaves valid
-//            JSON. A body that two readers could understand differently (a field given twice) and one
-//            that carries what only this proxy may say (transfer parameters, a reference without its
-//            data) are refused.
+// Invariant: every span lies inside the body, and the spans of fields and of media parts are those
+//            of whole JSON values, so that cutting one out or putting another in its place leaves
+//            valid JSON. A body that two readers could understand differently (a field given twice)
+//            and one that carries what only this proxy may say (transfer parameters, a reference
+//            without its data) are refused.
 // Threads:   one Scanner per thread; a ScannedRequest borrows from the body it was made of.
 // Failure:   an OpenAiError (400) that names the field.
 // Limits:    depth 64, 256 top-level fields, 1024 media parts.

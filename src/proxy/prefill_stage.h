@@ -1,7 +1,7 @@
 // prefill_stage.h: has a prefill engine compute the prompt and hand its KV off.
 //
-// Invariant: every try has a hand-off of its own; all their names are reported, so that whoever ends the
-//            request can end them.
+// Invariant: every try has a hand-off of its own; all their names are reported, so that whoever
+//            ends the request can end them.
 // Threads:   the worker's.
 // Failure:   under on_failure = fallback a failed prefill is an outcome without a hand-off: decode
 //            computes by itself. Otherwise, and when the request is over, a StageFailure.

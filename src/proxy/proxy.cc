@@ -94,9 +94,15 @@ bool is_under(std::string_view path, std::string_view folder) {
 Result<std::unique_ptr<Proxy>> Proxy::open(ProxyOptions options) {
   std::unique_ptr<Proxy> proxy(new Proxy());
   proxy->beyond_loopback_ = options.beyond_loopback;
+  if (options.log) {
+    options.pools.changed = [log = std::move(options.log)](const Instance& instance, bool usable) {
+      log(fmt::format("the {} engine at {} is {}", kRoles[instance.spec.role].name,
+                      instance.spec.endpoint.text(),
+                      usable ? "used again" : "out of use: it does not answer"));
+    };
+  }
   proxy->core_ = std::make_unique<Core>(std::move(options.settings), std::move(options.pools));
   Core& core = *proxy->core_;
-  core.log = std::move(options.log);
   core.access_log = std::move(options.access_log);
   for (InstanceSpec& spec : options.instances) {
     if (const auto added = core.director.add(std::move(spec)); !added) {
@@ -160,8 +166,8 @@ bool Proxy::ready() const {
   return false;
 }
 
-// Health is open to all; a token guards the rest when clients come from other machines, and always the
-// list of engines: who may change it could read everybody's requests.
+// Health is open to all; a token guards the rest when clients come from other machines, and always
+// the list of engines: who may change it could read everybody's requests.
 std::optional<OpenAiError> Proxy::refuse(const http::ExchangeHead& head,
                                          std::string_view path) const {
   if (path == "/livez" || path == "/readyz") return std::nullopt;

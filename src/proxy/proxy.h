@@ -1,9 +1,10 @@
-// proxy.h: the OpenAI endpoint in front of engines with different roles. docs/protocols/serving.md is the
-// contract, docs/operating/proxy.md the manual.
+// proxy.h: the OpenAI endpoint in front of engines with different roles. docs/protocols/serving.md
+// is the contract, docs/operating/proxy.md the manual.
 //
-// Invariant: a request reaches an engine only when its caller was allowed to; nothing of it is shared
-//            between threads but what Core holds.
-// Threads:   open(), start(), drain(), stop() on the owner's thread; requests on the front's workers.
+// Invariant: a request reaches an engine only when its caller was allowed to; nothing of it is
+//            shared between threads but what Core holds.
+// Threads:   open(), start(), drain(), stop() on the owner's thread; requests on the front's
+//            workers.
 // Failure:   open() as http::Front::open(), and kInvalidArgument for an instance that is refused.
 #pragma once
 
@@ -26,7 +27,7 @@ struct ProxyOptions {
   http::FrontLimits limits;
   std::optional<FeatureDirectoryOptions> arena;  // nothing: works without one
   std::vector<InstanceSpec> instances;
-  std::function<void(std::string_view)> log;
+  std::function<void(std::string_view)> log;  // lines for the operator
   std::function<void(const std::string&)> access_log;
 };
 

@@ -85,8 +85,8 @@ class Stream {
     co_return co_await pass(first, decided_);
   }
 
-  // Holds events back until one counts, with all that came together with it; false when the stream failed
-  // before that.
+  // Holds events back until one counts, with all that came together with it; false when the stream
+  // failed before that.
   bool hold(std::string_view events) {
     for (std::string_view rest = events; !rest.empty();) {
       const std::string_view event = next_event(rest);

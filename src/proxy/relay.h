@@ -1,9 +1,10 @@
 // relay.h: an engine's answer on its way to the client.
 //
-// Invariant: events reach the client byte for byte, whole, in order and as soon as they are complete.
-//            Nothing is sent before the first event with content, a tool call or a finish reason, so that
-//            until then another instance can answer instead. An answer that breaks off after that ends with
-//            an error event and without [DONE], never as if it were whole. Transfer parameters never pass.
+// Invariant: events reach the client byte for byte, whole, in order and as soon as they are
+//            complete. Nothing is sent before the first event with content, a tool call or a finish
+//            reason, so that until then another instance can answer instead. An answer that breaks
+//            off after that ends with an error event and without [DONE], never as if it were whole.
+//            Transfer parameters never pass.
 // Threads:   the worker's. A slow client stops the engine: nothing is read while a write waits.
 // Failure:   a StageFailure while nothing has been sent; afterwards the outcome says that it broke.
 #pragma once

@@ -1,5 +1,5 @@
-// request_record.h: what is known of one request when it has ended: its line in the access log, and where
-// its time went.
+// request_record.h: what is known of one request when it has ended: its line in the access log, and
+// where its time went.
 #pragma once
 
 #include <cstdint>

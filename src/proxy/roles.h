@@ -1,5 +1,5 @@
-// roles.h: the roles that engines can have and the stage that each serves. A pool is its role's name and
-// a policy, so another role is another row here.
+// roles.h: the roles that engines can have and the stage that each serves. A pool is its role's
+// name and a policy, so another role is another row here.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // splice.h: a stage's body, made of pieces of the client's body and a few strings of our own.
 //
-// Invariant: the pieces in order are valid JSON when the edits replace whole JSON values or members by
-//            such. Bytes of the client's body are never copied: pieces point into it.
+// Invariant: the pieces in order are valid JSON when the edits replace whole JSON values or members
+//            by such. Bytes of the client's body are never copied: pieces point into it.
 // Threads:   one owner. Owner: Pieces own only our own strings; the body must outlive them.
 #pragma once
 

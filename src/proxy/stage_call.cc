@@ -48,8 +48,8 @@ StageFailure late() {
                     .code = "deadline_exceeded"}};
 }
 
-// What a request that waits for a place and the callback that calls it share: the callback may come when
-// the request has left.
+// What a request that waits for a place and the callback that calls it share: the callback may come
+// when the request has left.
 struct Waiting {
   explicit Waiting(const boost::asio::any_io_executor& executor) : gate(executor) {}
   Gate gate;

@@ -1,4 +1,5 @@
-// stage_call.h: one try of one stage on one instance: wait for a place, send, read the answer's header.
+// stage_call.h: one try of one stage on one instance: wait for a place, send, read the answer's
+// header.
 //
 // Invariant: a place is held exactly while the try runs. A try that failed says why and on which
 //            instance; it never throws and always ends by the errand's deadline or stop.
@@ -58,7 +59,8 @@ struct WholeAnswer {
   std::uint64_t queue_ns = 0;
 };
 
-// As often as the rules allow, each time with the body that `make_body` gives for this try (1, 2, ...).
+// As often as the rules allow, each time with the body that `make_body` gives for this try (1, 2,
+// ...).
 boost::asio::awaitable<StageResult<WholeAnswer>> run_whole_stage(
     Errand& errand, const StageAsk& ask, const std::function<Pieces(std::uint32_t)>& make_body);
 

@@ -1,8 +1,9 @@
 // admission.h: one pool of equal instances: who runs where, who waits, who is refused.
 //
 // Invariant: an instance never has more than its limit running; at most `queue_max` wait; a request
-//            waits only while nothing usable is free, and the first that came is the first that goes.
-//            A request that cannot be expected to start before its deadline is refused at once.
+//            waits only while nothing usable is free, and the first that came is the first that
+//            goes. A request that cannot be expected to start before its deadline is refused at
+//            once.
 // Threads:   one owner (proxy::Director guards it). Time is passed in.
 // Failure:   a Refusal with its cause and the seconds after which another try makes sense.
 #pragma once
@@ -62,8 +63,8 @@ class Pool {
   // `ticket` names the request until it was granted, refused or cancelled.
   Verdict ask(Ticket ticket, Wish wish, Instant now, Instant deadline);
   bool cancel(Ticket ticket);  // true when it was waiting
-  // One of the instance's requests has ended. `service_ns`: how long it took; nothing when that says
-  // nothing about its pace (it failed).
+  // One of the instance's requests has ended. `service_ns`: how long it took; nothing when that
+  // says nothing about its pace (it failed).
   std::vector<Called> leave(InstanceId id, std::optional<std::uint64_t> service_ns, Instant now);
 
   std::size_t instances() const noexcept;  // not being removed

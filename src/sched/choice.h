@@ -1,9 +1,9 @@
 // choice.h: which instance of a pool a request goes to.
 //
-// Least expected wait: (requests running there + 1) x what one takes there. An instance that holds the
-// request's feature or KV counts as if its wait were shorter by what fetching it would cost. Among equal
-// waits the one that was chosen longest ago is taken, so that idle instances take turns.
-// Pure; any thread. Fails by answering nothing: no candidate can take the request.
+// Least expected wait: (requests running there + 1) x what one takes there. An instance that holds
+// the request's feature or KV counts as if its wait were shorter by what fetching it would cost.
+// Among equal waits the one that was chosen longest ago is taken, so that idle instances take
+// turns. Pure; any thread. Fails by answering nothing: no candidate can take the request.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Candidate {
 
 struct Wish {
   std::vector<InstanceId> avoid;  // where this request failed: only if nothing else is left
-  // Nanoseconds that choosing this instance saves: where the feature or the KV lies, or a fast link to
-  // the prefill that was chosen. Empty: none.
+  // Nanoseconds that choosing this instance saves: where the feature or the KV lies, or a fast link
+  // to the prefill that was chosen. Empty: none.
   std::function<std::uint64_t(InstanceId)> saves_ns;
 };
 

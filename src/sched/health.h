@@ -1,8 +1,8 @@
 // health.h: whether an instance is used, from what probes and requests say about it.
 //
 // Invariant: an instance leaves after `failures_to_evict` bad signs in a row and comes back after
-//            `successes_to_readmit` good probes in a row; one good sign between bad ones starts the count
-//            again. A new instance is used at once and leaves by the same rule.
+//            `successes_to_readmit` good probes in a row; one good sign between bad ones starts the
+//            count again. A new instance is used at once and leaves by the same rule.
 // Pure: next state = step(state, event, thresholds). Any thread.
 #pragma once
 

@@ -1,9 +1,9 @@
 // retry.h: what happens after a stage of a request failed.
 //
-// Invariant: nothing is tried again once the client has seen content, after its deadline, or when the
-//            failure is the request's own fault. A failure of a request that carried references is tried
-//            once with the media itself. Retries of all requests together stay below a share of the
-//            requests (the budget), so that a dying pool is not buried by them.
+// Invariant: nothing is tried again once the client has seen content, after its deadline, or when
+//            the failure is the request's own fault. A failure of a request that carried references
+//            is tried once with the media itself. Retries of all requests together stay below a
+//            share of the requests (the budget), so that a dying pool is not buried by them.
 // Pure; the budget has one owner (proxy::Director guards it).
 #pragma once
 
