@@ -16,6 +16,8 @@ from typing import Any, Self
 START_S = 900.0
 STOP_S = 90.0
 LOOK_S = 0.2
+# Engines that share a few busy processors answer a probe late.
+PROXY = ("access-log = false", 'health-timeout = "10s"')
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Deployment:
             "[arena]",
             f"directory = {_text(f'/dev/shm/sluice-bench-{folder.name}')}",
             f"size = {_text(arena_size)}",
-            *(["[proxy]", f"port = {self.ports['proxy']}", "access-log = false"] if proxy else []),
+            *(["[proxy]", f"port = {self.ports['proxy']}", *PROXY] if proxy else []),
             "[engine-defaults]",
             f"model = {_text(model)}",
             f"python = {_text(python)}",

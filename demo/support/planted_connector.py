@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import sluice
 import torch
 from plant import DROP_GROUP_FILE, DROP_LOAD_FILE
-from sluice import Client, _core
+from sluice import _core
 from sluice.vllm import SluiceECConnector as RealConnector
 from sluice.vllm import SluiceKVConnector as RealKVConnector
 
@@ -39,5 +40,5 @@ class SluiceKVConnector(RealKVConnector):
             fault.unlink()
             arena = self._kv_transfer_config.kv_connector_extra_config["arena"]
             keys = _core.KvKeys("default", final[0].handoff)
-            with Client.attach(arena, label="planted fault", timeout=5.0) as client:
+            with sluice.connect(arena, label="planted fault", timeout=5.0) as client:
                 client.remove(keys.part(final[0].generation, 0, 1))
