@@ -33,7 +33,9 @@ skipped           distinct images whose feature the endpoint found in the arena,
                   was asked
 features          features that prefill mapped from the arena
 KV parts, bytes   what prefill wrote into the arena, and decode copied out of it: the same amount
-queue .. total    milliseconds, as the endpoint measured them; coloc. as the demo did"""
+queue .. decode   milliseconds, as the endpoint measured them; of a streamed answer handoff lasts
+                  until its first content, of a whole one it is part of decode
+total, coloc.     milliseconds, as the demo measured them"""
 
 
 @dataclass

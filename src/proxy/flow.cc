@@ -290,8 +290,10 @@ class Flow {
       meter().time_to_first_token.observe_ns(record_.first_content - record_.began);
       media_.leases.clear();
       body_.reset();  // no stage will be tried again: a large body need not wait for a long answer
+      // The first content of a whole answer is its end: what of it was the hand-off nobody can say.
+      const bool told = record_.stream && !handoff_params_.empty();
       const std::uint64_t took = record_.first_content - sent;
-      (handoff_params_.empty() ? record_.times.decode_ns : record_.times.handoff_ns) = took;
+      (told ? record_.times.handoff_ns : record_.times.decode_ns) = took;
       if (debug_) headers.emplace_back("x-sluice-timing", record_.times.text());
     };
     if (debug_) {
