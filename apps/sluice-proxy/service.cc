@@ -15,8 +15,9 @@
 
 #include "base/unique_fd.h"
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "common/quantity.h"
-#include "sluice-proxy/log.h"
+#include "sluice-proxy/access_log.h"
 
 namespace sluice::proxy_app {
 namespace {
@@ -51,7 +52,7 @@ Result<UniqueFd> watch_signals() {
 }
 
 // Until the next signal; flushes the access log meanwhile.
-void wait_for_signal(const UniqueFd& signals, const Log& log, const std::atomic<bool>* done) {
+void wait_for_signal(const UniqueFd& signals, const AccessLog& log, const std::atomic<bool>* done) {
   pollfd fd{signals.get(), POLLIN, 0};
   while (done == nullptr || !*done) {
     const int ready = ::poll(&fd, 1, kFlushMs);
@@ -68,8 +69,8 @@ std::string shown_address(const proxy::ProxyOptions& options, std::uint16_t port
 }
 
 // The first signal drains, the second one stops at once.
-void drain(proxy::Proxy& proxy, const UniqueFd& signals, const Log& log,
-           std::chrono::milliseconds timeout) {
+void drain(proxy::Proxy& proxy, const UniqueFd& signals, const app::Log& log,
+           const AccessLog& access_log, std::chrono::milliseconds timeout) {
   log.info(fmt::format("draining for up to {}; another signal stops at once",
                        app::format_duration(timeout)));
   std::atomic<bool> drained = false;
@@ -78,7 +79,7 @@ void drain(proxy::Proxy& proxy, const UniqueFd& signals, const Log& log,
     all_done = proxy.drain(timeout);
     drained = true;
   });
-  wait_for_signal(signals, log, &drained);
+  wait_for_signal(signals, access_log, &drained);
   if (!drained) {
     log.warning("stopping now");
     proxy.stop();  // ends the drain as well
@@ -91,7 +92,8 @@ void drain(proxy::Proxy& proxy, const UniqueFd& signals, const Log& log,
 
 int run_service(Invocation invocation) {
   ProxySettings& settings = invocation.settings;
-  const Log log(settings.log_level, settings.log_json);
+  const app::Log log("sluice-proxy", settings.log_level, settings.log_json);
+  const AccessLog access_log;
   const auto signals = watch_signals();
   if (!signals) {
     log.error(signals.error().message);
@@ -99,7 +101,7 @@ int run_service(Invocation invocation) {
   }
   settings.proxy.log = [&log](std::string_view message) { log.info(message); };
   if (settings.access_log) {
-    settings.proxy.access_log = [&log](const std::string& json) { log.access(json); };
+    settings.proxy.access_log = [&](const std::string& json) { access_log.write(json); };
   }
   const proxy::ProxyOptions shown{.host = settings.proxy.host};
   const std::size_t instances = settings.proxy.instances.size();
@@ -113,10 +115,10 @@ int run_service(Invocation invocation) {
   proxy.start();
   log.info(fmt::format("sluice-proxy {} serves {}/v1 with {} engines", kVersion,
                        shown_address(shown, proxy.port()), instances));
-  wait_for_signal(*signals, log, nullptr);
-  drain(proxy, *signals, log, drain_timeout);
+  wait_for_signal(*signals, access_log, nullptr);
+  drain(proxy, *signals, log, access_log, drain_timeout);
   proxy.stop();
-  log.flush();
+  access_log.flush();
   return app::kExitOk;
 }
 

@@ -20,8 +20,8 @@
 
 #include <sluice/client.h>
 
+#include "common/log.h"
 #include "http/server.h"
-#include "sluiced/log.h"
 #include "store/daemon.h"
 
 namespace sluice::daemon {
@@ -33,7 +33,7 @@ struct AdminOptions {
   std::string directory;  // of the arena
   std::uint64_t body_bytes_max = 0;
   std::function<store::DaemonHealth()> health;
-  const Log* log = nullptr;  // outlives the server
+  const app::Log* log = nullptr;  // outlives the server
 };
 
 class Admin {

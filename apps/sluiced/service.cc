@@ -14,9 +14,9 @@
 
 #include "base/unique_fd.h"
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "common/quantity.h"
 #include "sluiced/admin.h"
-#include "sluiced/log.h"
 #include "sluiced/watcher.h"
 #include "store/scrub.h"
 
@@ -35,7 +35,7 @@ int exit_code_of(Code code) {
   }
 }
 
-int leave(const Log& log, std::string_view what, const Error& error) {
+int leave(const app::Log& log, std::string_view what, const Error& error) {
   log.error(fmt::format("{}: {}", what, error.message));
   return exit_code_of(error.code);
 }
@@ -71,7 +71,7 @@ class PortFile {
   std::string path_;
 };
 
-Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Log& log,
+Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const app::Log& log,
                                           Watcher& watcher) {
   const app::DaemonSettings& settings = invocation.settings;
   return Admin::open({.host = settings.admin_host,
@@ -86,7 +86,7 @@ Result<std::unique_ptr<Admin>> open_admin(const Invocation& invocation, const Lo
 // Published objects of an earlier daemon stay; their bytes are checked while they are served
 // already.
 void scrub_what_was_left(const std::string& directory, const std::stop_token& stop,
-                         const Log& log) {
+                         const app::Log& log) {
   const auto client =
       Client::attach({.directory = directory, .label = "sluiced scrub", .populate_bytes_max = 0});
   if (!client) {
@@ -105,7 +105,7 @@ void scrub_what_was_left(const std::string& directory, const std::stop_token& st
 
 int run_service(Invocation invocation) {
   app::DaemonSettings& settings = invocation.settings;
-  const Log log(settings.log_level, settings.log_json);
+  const app::Log log("sluiced", settings.log_level, settings.log_json);
   settings.store.log = [&log](store::LogLevel level, std::string_view message) {
     log(level, message);
   };

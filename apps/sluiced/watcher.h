@@ -18,7 +18,7 @@
 #include <sluice/error.h>
 
 #include "base/unique_fd.h"
-#include "sluiced/log.h"
+#include "common/log.h"
 #include "sluiced/notify.h"
 #include "store/daemon.h"
 
@@ -28,7 +28,7 @@ struct WatcherOptions {
   std::string notify_socket;
   std::uint64_t watchdog_us = 0;  // 0: systemd has no watchdog on us
   std::chrono::nanoseconds drain_timeout{};
-  const Log* log = nullptr;  // outlives the watcher
+  const app::Log* log = nullptr;  // outlives the watcher
 };
 
 class Watcher {

@@ -3,8 +3,8 @@
 // Threads: log() from any thread. Lines are never mixed.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "store/daemon.h"
@@ -13,11 +13,11 @@ namespace spdlog {
 class logger;
 }
 
-namespace sluice::daemon {
+namespace sluice::app {
 
 class Log {
  public:
-  Log(store::LogLevel level, bool as_json);
+  Log(const std::string& program, store::LogLevel level, bool as_json);
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -33,4 +33,4 @@ class Log {
   bool as_json_;
 };
 
-}  // namespace sluice::daemon
+}  // namespace sluice::app

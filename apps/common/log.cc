@@ -1,4 +1,4 @@
-#include "sluiced/log.h"
+#include "common/log.h"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -6,7 +6,7 @@
 
 #include "common/json_view.h"
 
-namespace sluice::daemon {
+namespace sluice::app {
 namespace {
 
 spdlog::level::level_enum level_of(store::LogLevel level) {
@@ -34,15 +34,15 @@ std::string one_line(std::string_view message) {
 
 }  // namespace
 
-Log::Log(store::LogLevel level, bool as_json)
-    : logger_(std::make_unique<spdlog::logger>("sluiced",
+Log::Log(const std::string& program, store::LogLevel level, bool as_json)
+    : logger_(std::make_unique<spdlog::logger>(program,
                                                std::make_shared<spdlog::sinks::stderr_sink_mt>())),
       as_json_(as_json) {
   logger_->set_level(level_of(level));
   logger_->flush_on(spdlog::level::debug);
   if (as_json) {
     logger_->set_pattern(
-        R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","program":"sluiced","pid":%P,"message":%v})");
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","program":"%n","pid":%P,"message":%v})");
   } else {
     logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %-7l %v");
   }
@@ -58,4 +58,4 @@ void Log::operator()(store::LogLevel level, std::string_view message) const {
   }
 }
 
-}  // namespace sluice::daemon
+}  // namespace sluice::app
