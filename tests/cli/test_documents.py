@@ -52,4 +52,4 @@ def test_the_example_of_a_topology_is_accepted(sluice_program: Path, tmp_path: P
     (tmp_path / "example.toml").write_text(example)
     sluice = Sluice(sluice_program, "")
     stages = sluice("up", tmp_path / "example.toml", "--dry-run", "--json").json()["stages"]
-    assert [stage["name"] for stage in stages] == ["sluiced", "encoder", "prefill-decode"]
+    assert [stage["name"] for stage in stages] == ["sluiced", "encoder", "prefill-decode", "proxy"]
