@@ -19,6 +19,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMeasureBytes = 4 << 20;
+constexpr std::chrono::milliseconds kLook{300};
 
 struct Report {
   Findings findings;
@@ -154,11 +155,17 @@ Status examine(Global& global, const DoctorCommand& command, Report& report) {
     if (!directory) return std::unexpected(directory.error());
     global.arena = topology->arena_name;
     global.directory = *directory;
+    Global look = global;
+    look.timeout = std::min(look.timeout, kLook);  // it may well not be up yet
     // A running daemon has taken its memory already.
-    const bool running = attach(global).has_value();
+    const bool running = attach(look).has_value();
     add(report.findings, check_machine(running ? 0 : wanted_bytes(*topology)));
     check_pythons(*topology, command, report.findings);
     add(report.findings, check_topology(*topology));
+    if (!running) {
+      check_running_arena(look, command, report);
+      return {};
+    }
   }
   check_running_arena(global, command, report);
   return {};
