@@ -451,3 +451,11 @@ def hand_off(
 def objects(client: "_core.Client", handoff: str = HANDOFF) -> int:
     """How many objects of a hand-off the arena has."""
     return len(client.list(_core.KvKeys("default", handoff).prefix))
+
+
+def await_objects(client: "_core.Client", count: int, seconds: float = 15.0) -> None:
+    """The writer's and the loader's threads are done a little after the step that asked them."""
+    deadline = time.monotonic() + seconds
+    while objects(client) != count and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert objects(client) == count

@@ -1,11 +1,10 @@
 """Requests that end in every phase of a hand-off: blocks and arena are as before, and each load is
 answered once."""
 
-import time
-
 import pytest
 from kv_world import (
     HANDOFF,
+    await_objects,
     expected_answer,
     hand_off,
     objects,
@@ -18,13 +17,6 @@ from sluice import _core
 KEYS = _core.KvKeys("default", HANDOFF)
 
 
-def await_empty(client, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while objects(client) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert objects(client) == 0
-
-
 @pytest.mark.parametrize("runner", ["v1", "v2"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 4])
 def test_kv_prefill_aborted_after_any_step_leaves_nothing(kv, client, runner, steps) -> None:
@@ -34,7 +26,7 @@ def test_kv_prefill_aborted_after_any_step_leaves_nothing(kv, client, runner, st
         prefill.step()
     prefill.abort("p")
     prefill.step()  # finished requests keep the engine going for this one
-    await_empty(client)
+    await_objects(client, 0)
     assert prefill.free_blocks() == prefill.free_at_start
     assert hand_off(prefill, 50, "next", "b" * 32)["do_remote_prefill"] is True
 
@@ -48,7 +40,7 @@ def test_kv_prefill_aborted_while_its_last_step_runs_leaves_nothing(kv, client) 
     prefill.abort("p")
     prefill.deliver(output, results)
     prefill.step()
-    await_empty(client)
+    await_objects(client, 0)
     assert prefill.free_blocks() == prefill.free_at_start
 
 
@@ -58,7 +50,7 @@ def test_kv_decode_aborted_before_it_was_scheduled_releases(kv, client) -> None:
     decode.add(request("d", 100, params))
     decode.abort("d")
     decode.step()
-    await_empty(client)
+    await_objects(client, 0)
     assert decode.counted("matches") == 0
 
 
@@ -74,7 +66,7 @@ def test_kv_decode_aborted_while_loading_gives_its_blocks_back_once(kv, client, 
     decode.run_until(lambda: decode.free_blocks() == decode.free_at_start)
     assert decode.counted("load_cancelled") == 1
     assert decode.counted("receive_failures") == 0
-    await_empty(client)
+    await_objects(client, 0)
     for _ in range(5):
         decode.step()  # a second answer would end the engine
 
@@ -88,7 +80,7 @@ def test_kv_decode_aborted_between_planning_and_loading(kv, client) -> None:
     decode.abort("d")
     decode.finish(output)
     decode.run_until(lambda: decode.free_blocks() == decode.free_at_start)
-    await_empty(client)
+    await_objects(client, 0)
 
 
 def test_kv_decode_aborted_when_its_load_has_just_ended(kv, client) -> None:
@@ -104,7 +96,7 @@ def test_kv_decode_aborted_when_its_load_has_just_ended(kv, client) -> None:
     for _ in range(3):
         decode.step()
     assert decode.free_blocks() == decode.free_at_start
-    await_empty(client)
+    await_objects(client, 0)
 
 
 def test_kv_decode_aborted_after_loading_leaves_nothing(kv, client) -> None:
@@ -114,7 +106,7 @@ def test_kv_decode_aborted_after_loading_leaves_nothing(kv, client) -> None:
     decode.run_until(lambda: len(decode.answers.get("d", [])) > 2)
     decode.abort("d")
     decode.step()
-    await_empty(client)
+    await_objects(client, 0)
     assert decode.free_blocks() == decode.free_at_start
 
 
@@ -128,7 +120,7 @@ def test_kv_finished_twice_and_for_requests_never_scheduled(kv, client) -> None:
     decode.connector.on_new_request(first)
     for _ in range(2):
         assert decode.connector.request_finished(first, []) == (False, None)
-    await_empty(client)
+    await_objects(client, 0)
 
 
 def test_kv_kept_handoff_serves_several_requests(kv, client) -> None:
@@ -152,7 +144,7 @@ def test_kv_request_that_wants_log_probabilities_of_its_prompt_computes_it(kv, c
     assert decode.answers["d"] == expected_answer(prompt_of(100), 2)
     assert decode.counted("matches") == 0
     assert decode.counted("fallbacks") == 1
-    await_empty(client)
+    await_objects(client, 0)
 
 
 def test_kv_matching_has_no_side_effects(kv) -> None:

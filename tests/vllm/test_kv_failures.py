@@ -8,6 +8,7 @@ from arena_process import flip_byte
 from kv_world import (
     BLOCK,
     HANDOFF,
+    await_objects,
     entries,
     expected_answer,
     hand_off,
@@ -44,7 +45,7 @@ def test_kv_lost_part_is_awaited_and_then_computed(kv, client, runner) -> None:
     client.remove(KEYS.part(0, 0, 1))
     recomputes(decode, params)
     decode.await_count("released", 1)
-    assert objects(client) == 0
+    await_objects(client, 0)
 
 
 def test_kv_late_part_is_used(kv, client) -> None:
@@ -103,7 +104,7 @@ def test_kv_another_prompt_is_never_answered_with_this_ones_kv(kv, client) -> No
     # Where nobody else reads it, it is of no use.
     decode.serve(request("f", other, {**params, "keep": False}, max_tokens=4))
     decode.await_count("released", 1)
-    assert objects(client) == 0
+    await_objects(client, 0)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_kv_full_arena_prefill_answers_without_a_handoff(kv, client) -> None:
     assert prefill.answers["p"] == expected_answer(prompt_of(600), 1)
     assert prefill.counted("send_failures") == 1
     assert prefill.counted("uncommitted") == 1
-    assert objects(client) == 0
+    await_objects(client, 0)
     client.invalidate(_core.ObjectKey.from_text("fill").text)
     # The next one is handed off again.
     assert hand_off(prefill, 600, "again", "b" * 32)["do_remote_prefill"] is True
@@ -232,7 +233,7 @@ def test_kv_preempted_prefill_begins_a_new_generation(kv, client) -> None:
     decode = kv("kv_consumer")
     prefill.add(request("p", 200, prefill_params()))
     prefill.step()
-    assert objects(client) == 3
+    await_objects(client, 3)
     victim = prefill.scheduler.requests["p"]
     prefill.scheduler.running.remove(victim)
     prefill.scheduler._preempt_request(victim, time.time())
@@ -277,7 +278,7 @@ def test_kv_steps_that_cannot_wait_longer_give_the_handoff_up(kv, client, monkey
     monkeypatch.undo()
     prefill.step()
     assert hand_off(prefill, 100, "again", "b" * 32)["do_remote_prefill"] is True
-    assert objects(client) == 0
+    await_objects(client, 0)
 
 
 def test_kv_load_that_waits_delays_no_other_request(kv, client) -> None:

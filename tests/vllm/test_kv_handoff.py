@@ -4,6 +4,7 @@ import pytest
 from kv_world import (
     BLOCK,
     HANDOFF,
+    await_objects,
     expected_answer,
     hand_off,
     objects,
@@ -28,7 +29,7 @@ def test_kv_decode_goes_on_where_prefill_stopped(kv, client, runner, tokens) -> 
     assert decode.counted("loads") == 1
     assert decode.counted("bytes_received") == prefill.counted("bytes_sent") > 0
     decode.await_count("released", 1)
-    assert objects(client) == 0
+    await_objects(client, 0)
     decode.step()
     assert decode.free_blocks() == decode.free_at_start
 
@@ -80,7 +81,7 @@ def test_kv_ranks_of_either_side_split_and_join_heads(kv, client, writers, reade
     assert decode.answers["d"] == expected_answer(prompt_of(75), 3)
     assert decode.counted("receive_failures") == 0
     decode.await_count("released", 1)
-    assert objects(client) == 0
+    await_objects(client, 0)
 
 
 def test_kv_several_requests_at_once(kv, client) -> None:
