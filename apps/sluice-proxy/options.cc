@@ -156,6 +156,7 @@ std::string describe(const ProxySettings& settings, const std::vector<app::Effec
   const auto set = [](const std::string& token) { return token.empty() ? "not set" : "set"; };
   const proxy::Settings& secret = settings.proxy.settings;
   std::vector<std::string> instances;
+  instances.reserve(settings.proxy.instances.size());
   for (const proxy::InstanceSpec& spec : settings.proxy.instances)
     instances.push_back(fmt::format("{}={}", proxy::kRoles[spec.role].name, spec.endpoint.text()));
   if (as_json) {

@@ -271,7 +271,8 @@ Status check_combinations(ProxySettings& settings) {
                                     .dtype = "uint8",
                                     .id = std::string(33, '0')});
   if (!key) return fail(Code::kInvalidArgument, fmt::format("tenant: {}", key.error().message));
-  if (!settings.use_arena && settings.proxy.arena->directory.empty()) settings.proxy.arena.reset();
+  const bool named = settings.proxy.arena && !settings.proxy.arena->directory.empty();
+  if (!settings.use_arena && !named) settings.proxy.arena.reset();
   return {};
 }
 

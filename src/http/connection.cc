@@ -56,7 +56,7 @@ asio::awaitable<void> Connection::run() {
       if (keep) keep = co_await serve();
     }
   } catch (const std::exception&) {
-    // A failed allocation ends this connection, nothing else.
+    // Dropped: a failed allocation ends this connection, nothing else.
   }
   close();
 }
@@ -72,7 +72,7 @@ asio::awaitable<void> Connection::turn_away() {
                              "server_error", "too_many_connections");
     if (co_await answer(503, std::move(fields), std::move(body))) co_await linger();
   } catch (const std::exception&) {
-    // As in run().
+    // Dropped: as in run().
   }
   close();
 }
@@ -289,7 +289,7 @@ asio::awaitable<Result<Body>> Connection::read_body(std::uint64_t bytes_max) {
 }
 
 asio::awaitable<Status> Connection::read_length(Body& body) {
-  const auto length = static_cast<std::size_t>(*head_.content_length);
+  const auto length = static_cast<std::size_t>(head_.content_length.value_or(0));
   reserve(body, length);
   for (;;) {
     const std::size_t there = std::min(length - body.size_, input_.size());

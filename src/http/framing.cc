@@ -306,7 +306,8 @@ HeadCheck read_status_line(std::string_view line, ResponseView& out) noexcept {
   const auto version = parse_version(line.substr(0, 8));
   const bool well_formed = line.size() >= 13 && line[8] == ' ' && line[12] == ' ';
   unsigned status = 0;
-  if (version && well_formed) {
+  if (!version) return refuse("bad_status_line", "the first line is no answer");
+  if (well_formed) {
     const auto [end, error] = std::from_chars(line.data() + 9, line.data() + 12, status);
     if (error != std::errc() || end != line.data() + 12) status = 0;
   }

@@ -147,7 +147,7 @@ asio::awaitable<void> Worker::accept_loop() {
       try {
         take(std::move(socket), peer);
       } catch (const std::exception&) {
-        // No memory for it: the socket is closed, the others go on.
+        // Dropped: without memory for it the socket is closed, the others go on.
       }
       continue;
     }

@@ -48,7 +48,7 @@ void UpstreamCall::release() noexcept {
   try {
     pool_->put(std::move(link));
   } catch (const std::exception&) {
-    // No memory to remember it by: closed.
+    // Dropped: without memory to remember it by it is closed.
   }
 }
 

@@ -167,7 +167,7 @@ void Director::leave(const Instance& instance, std::optional<std::uint64_t> serv
   run(std::move(calls));
 }
 
-Director::Calls Director::collect(std::vector<sched::Called> called) {
+Director::Calls Director::collect(const std::vector<sched::Called>& called) {
   Calls calls;
   for (const sched::Called& each : called) {
     const auto found = waiting_.find(each.ticket);

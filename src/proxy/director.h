@@ -113,7 +113,7 @@ class Director {
   using Calls = std::vector<std::pair<std::function<void(Place)>, Place>>;
 
   void leave(const Instance& instance, std::optional<std::uint64_t> service_ns);
-  Calls collect(std::vector<sched::Called> called);  // with the mutex held
+  Calls collect(const std::vector<sched::Called>& called);  // with the mutex held
   static void run(Calls calls);
 
   DirectorOptions options_;

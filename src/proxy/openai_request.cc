@@ -68,8 +68,11 @@ class Pass {
   }
 
   std::size_t at(const char* place) const { return static_cast<std::size_t>(place - body_.data()); }
+  std::size_t at(std::string_view part) const {
+    return static_cast<std::size_t>(part.data() - body_.data());
+  }
   // Just behind the value that was read last, whatever white space follows it.
-  std::optional<std::size_t> behind() {
+  std::size_t behind() {
     const char* place = nullptr;
     std::size_t end = body_.size();
     if (document_.current_location().get(place) == simdjson::SUCCESS) end = at(place);
@@ -80,14 +83,14 @@ class Pass {
 
   // Where a value begins, without reading it.
   bool start_of(ondemand::value& value, std::size_t& begin) {
-    begin = at(value.raw_json_token().data());
+    begin = at(std::string_view(value.raw_json_token()));
     return true;
   }
   Span token_span(ondemand::value& value) {
     const std::string_view token = value.raw_json_token();
-    std::size_t end = at(token.data()) + token.size();
-    while (end > at(token.data()) && is_space(body_[end - 1])) --end;
-    return {at(token.data()), end};
+    std::size_t end = at(token) + token.size();
+    while (end > at(token) && is_space(body_[end - 1])) --end;
+    return {at(token), end};
   }
 
   // Calls `each` for the members of an object; false as soon as it or the JSON fails.
@@ -126,7 +129,7 @@ class Pass {
         return walk(member.value, depth + 1, path, inner);
       });
       if (!done) return false;
-      span.end = *behind();
+      span.end = behind();
       return true;
     }
     if (type == ondemand::json_type::array) {
@@ -139,7 +142,7 @@ class Pass {
         Span inner;
         if (!walk(element, depth + 1, path, inner)) return false;
       }
-      span.end = *behind();
+      span.end = behind();
       return true;
     }
     span = token_span(value);
@@ -188,7 +191,7 @@ class Pass {
     if (document_.current_location().get(more) != simdjson::OUT_OF_BOUNDS) {
       return refuse("", "more follows the JSON object", "invalid_json");
     }
-    out_.object.end = *behind();
+    out_.object.end = behind();
     if (rules_.model_needed && out_.model.empty()) {
       return refuse("model", "you must provide a model", "missing_field");
     }
@@ -281,7 +284,7 @@ class Pass {
       Span inner;
       return walk(member.value, 2, "vllm_xargs", inner);
     });
-    span.end = *behind();
+    span.end = behind();
     return done;
   }
 
@@ -299,7 +302,7 @@ class Pass {
       if (const auto code = std::move(item).get(message)) return malformed(code);
       if (!read_message(message, fmt::format("messages[{}]", index++))) return false;
     }
-    span.end = *behind();
+    span.end = behind();
     return true;
   }
 
@@ -324,7 +327,7 @@ class Pass {
                                                                     : walk(element, 2, path, inner);
       if (!done) return false;
     }
-    span.end = *behind();
+    span.end = behind();
     return true;
   }
 
@@ -405,7 +408,7 @@ class Pass {
     const bool done = members(
         object, [&](Member& member) { return read_part_member(member, path, depth, parts); });
     if (!done) return false;
-    part.part.end = *behind();
+    part.part.end = behind();
     return finish_part(std::move(part), parts, path);
   }
 

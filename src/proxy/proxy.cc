@@ -305,6 +305,7 @@ awaitable<void> Proxy::remove_instance(http::Exchange& exchange, sched::Instance
 
 std::string Proxy::metrics() const {
   std::vector<const Meter*> meters;
+  meters.reserve(workers_.size());
   for (const auto& worker : workers_) meters.push_back(&worker->meter);
   ProxySample sample{.ready = ready(),
                      .draining = core_->draining,

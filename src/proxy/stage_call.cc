@@ -86,6 +86,7 @@ boost::asio::awaitable<StageResult<Running>> enter(Errand& errand, std::size_t r
     }
     asked.place = std::move(waiting->place);
   }
+  if (!asked.place) co_return std::unexpected(late());
   if (const auto* refusal = std::get_if<sched::Refusal>(&*asked.place)) {
     co_return std::unexpected(StageFailure{
         .failure = sched::Failure::kBusy, .error = refusal_error(*refusal, role), .refused = true});
