@@ -100,7 +100,9 @@ TEST(Restart, LeasesAndReservationsOfTheLivingOutliveTheDaemon) {
     auto lease = client->get(key_named(key_name(1)));
     REQUIRE(lease.has_value());
     const NamedTensorSpec spec{.name = "tensor", .spec = {.dtype = DType::kU8, .shape = {kMiB}}};
-    auto writer = client->reserve(key_named(key_name(2)), std::span(&spec, 1));
+    // Pinned: the arena is full when it is published, and the daemon evicts above its watermark.
+    auto writer =
+        client->reserve(key_named(key_name(2)), std::span(&spec, 1), {}, {.hard_pin = true});
     REQUIRE(writer && *writer);
     board->ready = true;
     while (!board->release) {
