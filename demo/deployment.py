@@ -144,7 +144,7 @@ class Deployment:
 
 
 def answers(server: Engine) -> bool:
-    path = "/readyz" if server.name == "proxy" else "/health"
+    path = "/readyz?all" if server.name == "proxy" else "/health"
     try:
         with urllib.request.urlopen(server.address + path, timeout=2) as reply:
             return int(reply.status) == 200

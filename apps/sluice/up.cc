@@ -181,8 +181,8 @@ Stage proxy_stage(const Topology& topology, const ProxySpec& proxy, const UpComm
                    .environment = command.environment,
                    .log_path = log_path(topology, "proxy")},
           .first = false,
-          .awaited = fmt::format("GET http://127.0.0.1:{}/readyz", proxy.port),
-          .ready = answers(proxy.port, "/readyz")};
+          .awaited = fmt::format("GET http://127.0.0.1:{}/readyz?all", proxy.port),
+          .ready = answers(proxy.port, "/readyz?all")};
 }
 
 std::vector<Stage> stages_of(const Topology& topology, const UpCommand& command,

@@ -82,7 +82,11 @@ std::vector<InstanceView> Director::list() const {
   for (const auto& [id, member] : members_) {
     if (member.removed) continue;
     const sched::Pool& pool = pools_[member.instance->spec.role];
-    out.push_back({member.instance, member.health.usable, pool.running(id), pool.service_ns(id)});
+    out.push_back({.instance = member.instance,
+                   .usable = member.health.usable,
+                   .confirmed = member.health.usable && member.health.confirmed,
+                   .running = pool.running(id),
+                   .service_ns = pool.service_ns(id)});
   }
   return out;
 }

@@ -41,6 +41,7 @@ struct DirectorOptions {
 struct InstanceView {
   std::shared_ptr<const Instance> instance;
   bool usable = false;
+  bool confirmed = false;  // usable, and a good sign has said so
   std::uint32_t running = 0;
   std::uint64_t service_ns = 0;
 };

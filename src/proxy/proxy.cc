@@ -18,6 +18,7 @@ namespace {
 using boost::asio::awaitable;
 
 constexpr std::string_view kInstances = "/v1/instances";
+constexpr std::string_view kAllReady = "/readyz?all";  // for who starts a whole deployment
 constexpr std::uint64_t kRefusedBodyBytesMax = 64 * 1024;
 constexpr std::uint64_t kAdminBodyBytesMax = 1 << 20;  // read, so that it can be refused by name
 
@@ -166,6 +167,11 @@ bool Proxy::ready() const {
   return false;
 }
 
+bool Proxy::all_ready() const {
+  const auto listed = core_->director.list();
+  return ready() && std::ranges::all_of(listed, &InstanceView::confirmed);
+}
+
 // Health is open to all; a token guards the rest when clients come from other machines, and always
 // the list of engines: who may change it could read everybody's requests.
 std::optional<OpenAiError> Proxy::refuse(const http::ExchangeHead& head,
@@ -244,6 +250,8 @@ awaitable<void> Proxy::serve_own(Worker& worker, http::Exchange& exchange, std::
     co_await answer_text(exchange, 200, metrics(), "text/plain; version=0.0.4; charset=utf-8");
   } else if (path == "/livez") {
     co_await answer_text(exchange, 200, plain("alive"));
+  } else if (exchange.head().target == kAllReady && !all_ready()) {
+    co_await answer_text(exchange, 503, plain("not every engine is healthy yet"));
   } else if (ready()) {
     co_await answer_text(exchange, 200, plain("ready"));
   } else {

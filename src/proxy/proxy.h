@@ -55,6 +55,7 @@ class Proxy {
   boost::asio::awaitable<void> add_instance(http::Exchange& exchange, InstanceSpec spec);
   boost::asio::awaitable<void> remove_instance(http::Exchange& exchange, sched::InstanceId id);
   std::optional<OpenAiError> refuse(const http::ExchangeHead& head, std::string_view path) const;
+  bool all_ready() const;  // and every engine has said so
   bool ready() const;
   std::string metrics() const;
 

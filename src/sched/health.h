@@ -2,7 +2,7 @@
 //
 // Invariant: an instance leaves after `failures_to_evict` bad signs in a row and comes back after
 //            `successes_to_readmit` good probes in a row; one good sign between bad ones starts the
-//            count again. A new instance is used at once and leaves by the same rule.
+//            count again. A new instance is used at once, unconfirmed, and leaves by the same rule.
 // Pure: next state = step(state, event, thresholds). Any thread.
 #pragma once
 
@@ -24,6 +24,7 @@ struct HealthThresholds {
 
 struct Health {
   bool usable = true;
+  bool confirmed = false;  // a good sign has come since it was known, or since it came back
   std::uint32_t bad_in_a_row = 0;
   std::uint32_t good_in_a_row = 0;
 

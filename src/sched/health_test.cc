@@ -41,7 +41,7 @@ TEST(Health, OnlyProbesInARowReadmit) {
   health = step(health, HealthEvent::kProbeGood, kThresholds);
   EXPECT_FALSE(health.usable);
   health = step(health, HealthEvent::kProbeGood, kThresholds);
-  EXPECT_EQ(health, Health{});
+  EXPECT_EQ(health, (Health{.confirmed = true}));
 }
 
 // Every state that can be reached keeps the counts below their thresholds, and a change of `usable`
@@ -51,7 +51,7 @@ TEST(Health, EveryStateWithEveryEventKeepsItsCountsBelowTheThresholds) {
     for (std::uint32_t bad = 0; bad < kThresholds.failures_to_evict; ++bad) {
       for (std::uint32_t good = 0; good < kThresholds.successes_to_readmit; ++good) {
         for (const HealthEvent event : kAll) {
-          const Health before{usable, bad, good};
+          const Health before{.usable = usable, .bad_in_a_row = bad, .good_in_a_row = good};
           const Health after = step(before, event, kThresholds);
           const bool left = before.usable && !after.usable;
           const bool came = !before.usable && after.usable;
@@ -60,6 +60,9 @@ TEST(Health, EveryStateWithEveryEventKeepsItsCountsBelowTheThresholds) {
                         (event == HealthEvent::kProbeBad || event == HealthEvent::kRequestRefused));
           EXPECT_EQ(came, !usable && good + 1 == kThresholds.successes_to_readmit &&
                               event == HealthEvent::kProbeGood);
+          const bool good_sign =
+              event == HealthEvent::kProbeGood || event == HealthEvent::kRequestGood;
+          EXPECT_EQ(after.confirmed, after.usable && good_sign);
           if (after.usable) {
             EXPECT_LT(after.bad_in_a_row, kThresholds.failures_to_evict);
           }

@@ -152,6 +152,7 @@ class Endpoint:
             health_timeout="10s",
             environment={"SLUICE_TOKEN": TOKEN},
         )
+        wait_until(lambda: all(self.usable().values()), "the proxy uses every engine")
 
     def _end(self, kill: bool) -> None:
         with contextlib.ExitStack() as last:  # each of them whatever became of the others

@@ -142,3 +142,12 @@ def test_a_setting_that_is_wrong_stops_the_start(build_dir: Path, flags: tuple[s
 
 def test_an_unknown_flag_stops_the_start(build_dir: Path) -> None:
     assert start(build_dir, "--prot", "1").returncode != 0
+
+
+def test_all_is_ready_only_when_every_engine_is_healthy(
+    new_stub: NewStub, new_proxy: NewProxy
+) -> None:
+    engine = new_stub("colocated")
+    proxy = new_proxy(engine, "encoder=http://127.0.0.1:9", ready=False, health_interval="50ms")
+    until(lambda: proxy.ask("GET", "/readyz").status == 200, "the one that answers is healthy")
+    assert proxy.ask("GET", "/readyz?all").status == 503
