@@ -317,6 +317,25 @@ HeadCheck read_status_line(std::string_view line, ResponseView& out) noexcept {
   return {.verdict = Verdict::kComplete};
 }
 
+// What requests and answers have in common: the first line, the fields, and how the body is framed.
+template <class View, class ReadFirstLine>
+HeadCheck read_head(std::string_view bytes, const HeadLimits& limits, ReadFirstLine read_first_line,
+                    Known& known, View& out) {
+  out.fields.clear();
+  Lines lines(bytes, limits);
+  std::string_view line;
+  if (const auto check = lines.next(line); check.verdict != Verdict::kComplete) return check;
+  if (const auto check = read_first_line(line, out); check.verdict != Verdict::kComplete) {
+    return check;
+  }
+  const auto end = read_fields(lines, limits, out.fields, known);
+  if (end.verdict != Verdict::kComplete) return end;
+  if (const auto check = read_framing(known, out); check.verdict != Verdict::kComplete) {
+    return check;
+  }
+  return end;
+}
+
 }  // namespace
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
@@ -336,19 +355,9 @@ bool is_field_value(std::string_view text) noexcept {
 }
 
 HeadCheck check_request(std::string_view bytes, const HeadLimits& limits, RequestView& out) {
-  out.fields.clear();
-  Lines lines(bytes, limits);
-  std::string_view line;
-  if (const auto check = lines.next(line); check.verdict != Verdict::kComplete) return check;
-  if (const auto check = read_request_line(line, out); check.verdict != Verdict::kComplete) {
-    return check;
-  }
   Known known;
-  const auto end = read_fields(lines, limits, out.fields, known);
+  const auto end = read_head(bytes, limits, read_request_line, known, out);
   if (end.verdict != Verdict::kComplete) return end;
-  if (const auto check = read_framing(known, out); check.verdict != Verdict::kComplete) {
-    return check;
-  }
   if (!known.host && out.version >= 11) {
     return refuse("missing_host", "an HTTP/1.1 request needs a Host field");
   }
@@ -364,19 +373,9 @@ HeadCheck check_request(std::string_view bytes, const HeadLimits& limits, Reques
 
 HeadCheck check_response(std::string_view bytes, const HeadLimits& limits, bool to_head,
                          ResponseView& out) {
-  out.fields.clear();
-  Lines lines(bytes, limits);
-  std::string_view line;
-  if (const auto check = lines.next(line); check.verdict != Verdict::kComplete) return check;
-  if (const auto check = read_status_line(line, out); check.verdict != Verdict::kComplete) {
-    return check;
-  }
   Known known;
-  const auto end = read_fields(lines, limits, out.fields, known);
+  const auto end = read_head(bytes, limits, read_status_line, known, out);
   if (end.verdict != Verdict::kComplete) return end;
-  if (const auto check = read_framing(known, out); check.verdict != Verdict::kComplete) {
-    return check;
-  }
   if (to_head || out.status < 200 || out.status == 204 || out.status == 304) {
     out.body = BodyKind::kNone;
   } else if (out.body == BodyKind::kNone) {

@@ -82,9 +82,8 @@ class Pass {
   static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
   // Where a value begins, without reading it.
-  bool start_of(ondemand::value& value, std::size_t& begin) {
-    begin = at(std::string_view(value.raw_json_token()));
-    return true;
+  std::size_t start_of(ondemand::value& value) {
+    return at(std::string_view(value.raw_json_token()));
   }
   Span token_span(ondemand::value& value) {
     const std::string_view token = value.raw_json_token();
@@ -121,7 +120,7 @@ class Pass {
                     "too_deep");
     }
     if (type == ondemand::json_type::object) {
-      start_of(value, span.begin);
+      span.begin = start_of(value);
       ondemand::object object;
       if (const auto code = value.get_object().get(object)) return malformed(code);
       const bool done = members(object, [&](Member& member) {
@@ -133,7 +132,7 @@ class Pass {
       return true;
     }
     if (type == ondemand::json_type::array) {
-      start_of(value, span.begin);
+      span.begin = start_of(value);
       ondemand::array array;
       if (const auto code = value.get_array().get(array)) return malformed(code);
       for (auto item : array) {
@@ -273,7 +272,7 @@ class Pass {
     ondemand::json_type type{};
     if (const auto code = value.type().get(type)) return malformed(code);
     if (type != ondemand::json_type::object) return walk(value, 1, "vllm_xargs", span);
-    start_of(value, span.begin);
+    span.begin = start_of(value);
     ondemand::object object;
     if (const auto code = value.get_object().get(object)) return malformed(code);
     const bool done = members(object, [&](Member& member) {
@@ -289,7 +288,7 @@ class Pass {
   }
 
   bool read_messages(ondemand::value value, Span& span) {
-    start_of(value, span.begin);
+    span.begin = start_of(value);
     ondemand::array messages;
     if (const auto code = value.get_array().get(messages)) {
       return code == simdjson::INCORRECT_TYPE
@@ -312,7 +311,7 @@ class Pass {
     ondemand::json_type type{};
     if (const auto code = value.type().get(type)) return malformed(code);
     if (type != ondemand::json_type::array) return walk(value, 1, "input", span);
-    start_of(value, span.begin);
+    span.begin = start_of(value);
     ondemand::array items;
     if (const auto code = value.get_array().get(items)) return malformed(code);
     std::size_t index = 0;
@@ -401,7 +400,7 @@ class Pass {
 
   bool read_part(ondemand::value value, const std::string& path, int depth) {
     MediaPart part;
-    start_of(value, part.part.begin);
+    part.part.begin = start_of(value);
     ondemand::object object;
     if (const auto code = value.get_object().get(object)) return malformed(code);
     PartParts parts;
