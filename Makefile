@@ -38,7 +38,7 @@ bench: build-all ## the numbers of README.md, each beside its bar
 check: build ## format, clang-tidy, include direction, environment reads, ruff, mypy
 	@$(PYTHON) tools/check.py $(CHECK_ARGS)
 
-sanitize: setup ## C++ tests under address, undefined-behaviour and thread sanitizers
+sanitize: build ## C++ and proxy tests under address, undefined-behaviour and thread sanitizers
 	@tools/sanitize.sh dev tsan
 
 fuzz: setup ## libFuzzer, 20 seconds a target (FUZZ_SECONDS=...)
