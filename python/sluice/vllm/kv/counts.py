@@ -23,6 +23,8 @@ COUNTS: dict[str, str] = {
     "blocks_skipped": "blocks not copied because the engine's prefix cache had them",
     "receive_us": "microseconds the loader thread took for checking and copying",
     "receive_waits": "times a load found its next part not there yet",
+    "loads_in_progress": "loads that began while prefill was still writing",
+    "loads_begun_again": "loads that followed prefill into another attempt at the prompt",
     "load_cancelled": "loads given up because their request ended",
     "receive_failures": "hand-offs that a rank could not load",
     "failed_deadline": "loads that failed because a part or a commit did not come in time",

@@ -1,5 +1,8 @@
 """One hand-off on its way into one rank's blocks.
 
+A hand-off may be loaded while prefill still writes it: the first part names the writing ranks, and
+when prefill begins again (preemption) the load follows it into the next generation.
+
 Invariant: blocks outside the job's are never written; `complete` only after each writing rank's
            commit agreed with what this engine expects and its parts covered every layer and block.
 Threads:   one owner, the loader thread.
@@ -11,7 +14,10 @@ from sluice.vllm.counters import Counters
 from sluice.vllm.kv.description import Description
 from sluice.vllm.kv.metadata import LoadJob
 from sluice.vllm.kv.paged_cache import PagedCache
+from sluice.vllm.kv.params import RANKS_MAX
 from sluice.vllm.kv.settings import KVSettings
+
+GENERATIONS_AHEAD = 8  # how many restarts of prefill between two looks are noticed
 
 
 class LoadFailed(Exception):
@@ -31,46 +37,93 @@ class Load:
         rank: int,
         ranks: int,
     ) -> None:
-        self._keys = _core.KvKeys(settings.tenant, job.handoff)
-        self._sources: list[_Source] = []
-        try:
-            for writer in range(job.ranks):
-                expected = description.of(
-                    rank=writer, ranks=job.ranks, tokens=job.tokens, digest=job.digest
-                )
-                share = expected.share(rank, ranks)
-                if share[2]:
-                    self._sources.append(
-                        _Source(job, self._keys, cache, counters, expected, share, writer)
-                    )
-        except _core.InvalidArgument as error:
-            raise LoadFailed("mismatch", str(error)) from error
+        self._job = job
         self._verify = settings.verify
+        self._cache = cache
+        self._description = description
+        self._counters = counters
+        self._rank = rank
+        self._ranks = ranks
+        self._keys = _core.KvKeys(settings.tenant, job.handoff)
+        self._generation = job.generation
+        self._sources: list[_Source] = []  # empty: no part was found yet
+        if job.ranks is not None:
+            self._sources = self._open(job.ranks)
 
     @property
     def complete(self) -> bool:
-        return all(source.complete for source in self._sources)
+        return bool(self._sources) and all(source.complete for source in self._sources)
 
     def missing(self) -> str:
         """What a load that is out of time still waits for."""
+        if not self._sources:
+            return "the first part did not come in time"
         names = [source.missing() for source in self._sources if not source.complete]
         return f"{names[0]} did not come in time" if names else "nothing"
 
     def advance(self, client: "_core.Client") -> bool:
         """Takes what is there of one commit or part of each writing rank; False: nothing was."""
-        moved = False
-        for source in self._sources:
+        try:
+            moved = [self._take(source, client) for source in self._sources]
+            return any(moved) or (self._job.ranks is None and self._find(client))
+        except _core.Corrupt as error:
+            raise LoadFailed("corrupt", str(error)) from error
+        except (_core.Conflict, _core.VersionMismatch, _core.InvalidArgument) as error:
+            raise LoadFailed("mismatch", str(error)) from error
+        except _core.Error as error:
+            raise LoadFailed("other", str(error)) from error
+
+    def _take(self, source: "_Source", client: "_core.Client") -> bool:
+        try:
+            return source.advance(client, self._verify)
+        except _core.NotFound:
+            return False  # given up or evicted between look-up and lease
+
+    def _find(self, client: "_core.Client") -> bool:
+        """Begins with the first part that is there, or anew with one of a later generation."""
+        first = self._generation + bool(self._sources)
+        for generation in range(first, first + GENERATIONS_AHEAD):
+            key = self._keys.part(generation, 0, 0)
+            if client.lookup(key) != "present":
+                continue
             try:
-                moved = source.advance(client, self._verify) or moved
+                with client.acquire(key) as lease:
+                    _, ranks = _pair(lease, "writer")
             except _core.NotFound:
-                continue  # given up or evicted between look-up and lease
-            except _core.Corrupt as error:
-                raise LoadFailed("corrupt", str(error)) from error
-            except (_core.Conflict, _core.VersionMismatch, _core.InvalidArgument) as error:
-                raise LoadFailed("mismatch", str(error)) from error
-            except _core.Error as error:
-                raise LoadFailed("other", str(error)) from error
-        return moved
+                continue
+            if ranks > RANKS_MAX:
+                raise LoadFailed("mismatch", f"a part says that {ranks} ranks write")
+            self._counters.add("loads_begun_again", int(bool(self._sources)))
+            self._generation = generation
+            self._sources = self._open(ranks)
+            return True
+        return False
+
+    def _open(self, ranks: int) -> "list[_Source]":
+        job = self._job
+        sources = []
+        try:
+            for writer in range(ranks):
+                expected = self._description.of(
+                    rank=writer, ranks=ranks, tokens=job.tokens, digest=job.digest
+                )
+                share = expected.share(self._rank, self._ranks)
+                if share[2]:
+                    sources.append(
+                        _Source(
+                            job,
+                            self._generation,
+                            self._keys,
+                            self._cache,
+                            self._counters,
+                            expected,
+                            share,
+                            writer,
+                        )
+                    )
+        except _core.InvalidArgument as error:
+            raise LoadFailed("mismatch", str(error)) from error
+        return sources
 
 
 class _Source:
@@ -79,6 +132,7 @@ class _Source:
     def __init__(
         self,
         job: LoadJob,
+        generation: int,
         keys: "_core.KvKeys",
         cache: PagedCache,
         counters: Counters,
@@ -87,7 +141,7 @@ class _Source:
         writer: int,
     ) -> None:
         self._keys = keys
-        self._generation = job.generation
+        self._generation = generation
         self._writer = writer
         self._cache = cache
         self._counters = counters

@@ -2,7 +2,7 @@
 
 Parts are taken in the order in which prefill made them, as they appear. A load is done when every
 rank's commit that concerns this one was read and agrees, and its parts cover every layer and block;
-until then nothing counts.
+until then nothing counts. It fails when nothing more of it has come for `load_timeout_s`.
 
 Invariant: each load that was given is answered exactly once, after this thread's last write to its
            blocks.
@@ -29,6 +29,12 @@ logger = init_logger("vllm.sluice.kv.loader")
 _PACE_S = 0.002  # between two looks for parts that are not there yet
 
 
+@dataclass(slots=True)
+class _Open:
+    load: Load
+    until: float  # when it fails unless more of it comes
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     request_id: str
@@ -49,7 +55,7 @@ class HandoffLoader:
         self._open = open_load
         self._said: set[str] = set()
         self._condition = threading.Condition()
-        self._given: dict[str, tuple[LoadJob, float]] = {}  # with deadlines
+        self._given: dict[str, LoadJob] = {}  # by request
         self._cancelled: set[str] = set()
         self._done: list[Loaded] = []
         self._closing = False
@@ -58,8 +64,7 @@ class HandoffLoader:
 
     def put(self, job: LoadJob) -> None:
         with self._condition:
-            deadline = time.monotonic() + self._settings.load_timeout_s
-            self._given[job.request_id] = (job, deadline)
+            self._given[job.request_id] = job
             self._condition.notify_all()
 
     def cancel(self, request_id: str) -> None:
@@ -84,7 +89,7 @@ class HandoffLoader:
     # --- on the loader thread ---
 
     def _work(self) -> None:
-        loads: dict[str, Load] = {}
+        loads: dict[str, _Open] = {}
         while True:
             with self._condition:
                 while not self._given and not self._closing:
@@ -94,33 +99,36 @@ class HandoffLoader:
                 given = dict(self._given)
                 cancelled = set(self._cancelled)
             moved = False
-            for request_id, (job, deadline) in given.items():
+            for request_id, job in given.items():
                 if request_id in cancelled:
                     self._counters.add("load_cancelled")
                     self._answer(loads, request_id, ())
                     continue
-                moved = self._advance(loads, job, deadline) or moved
+                moved = self._advance(loads, job) or moved
             with self._condition:
                 if not moved and self._given and not self._closing:
                     self._condition.wait(_PACE_S)
 
-    def _advance(self, loads: dict[str, Load], job: LoadJob, deadline: float) -> bool:
+    def _advance(self, loads: dict[str, _Open], job: LoadJob) -> bool:
         """Takes one part of one load. False: there was none to take."""
         started = time.perf_counter_ns()
         moved = True
         try:
-            load = loads.get(job.request_id)
-            if load is None:
-                load = loads[job.request_id] = self._open(job)
+            opened = loads.get(job.request_id)
+            if opened is None:
+                opened = loads[job.request_id] = _Open(self._open(job), self._patience())
+                self._counters.add("loads_in_progress", int(job.ranks is None))
             client = self._attachment.client
-            moved = client is not None and load.advance(client)
-            if load.complete:
+            moved = client is not None and opened.load.advance(client)
+            if opened.load.complete:
                 self._counters.add("loads")
                 self._answer(loads, job.request_id, ())
-            elif not moved:
+            elif moved:
+                opened.until = self._patience()
+            else:
                 self._counters.add("receive_waits")
-                if time.monotonic() > deadline:
-                    raise LoadFailed("deadline", load.missing())
+                if time.monotonic() > opened.until:
+                    raise LoadFailed("deadline", opened.load.missing())
         except LoadFailed as failure:
             self._failed(loads, job, failure.cause, str(failure))
         except Exception as error:  # nobody else would ever answer for this request
@@ -129,7 +137,10 @@ class HandoffLoader:
         self._counters.add("receive_us", (time.perf_counter_ns() - started) // 1000)
         return moved
 
-    def _failed(self, loads: dict[str, Load], job: LoadJob, cause: str, text: str) -> None:
+    def _patience(self) -> float:
+        return time.monotonic() + self._settings.load_timeout_s
+
+    def _failed(self, loads: dict[str, _Open], job: LoadJob, cause: str, text: str) -> None:
         self._counters.add("receive_failures")
         self._counters.add(f"failed_{cause}")
         if cause not in self._said:
@@ -144,7 +155,7 @@ class HandoffLoader:
         self._answer(loads, job.request_id, job.block_ids)
 
     def _answer(
-        self, loads: dict[str, Load], request_id: str, failed_blocks: tuple[int, ...]
+        self, loads: dict[str, _Open], request_id: str, failed_blocks: tuple[int, ...]
     ) -> None:
         loads.pop(request_id, None)
         with self._condition:

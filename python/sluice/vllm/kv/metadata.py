@@ -27,8 +27,8 @@ class LoadJob:
 
     request_id: str
     handoff: str
-    generation: int
-    ranks: int  # that wrote it
+    generation: int  # while it is written: the first that may still be there
+    ranks: int | None  # that wrote it; None: it is still written, and its parts say how many
     tokens: int
     digest: str
     first_block: int  # of the request; what lies before is in the engine's prefix cache

@@ -19,15 +19,22 @@ class PrefillParams:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeParams:
-    """A committed hand-off."""
+class Committed:
+    """What prefill says of a hand-off that is whole."""
 
-    handoff: str
     generation: int
     tokens: int
     digest: str
     ranks: int
-    keep: bool  # others will read it: whoever made the name removes it
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeParams:
+    """Take the prompt's KV from this hand-off."""
+
+    handoff: str
+    committed: Committed | None  # None: prefill is still writing it
+    keep: bool = False  # others will read it: whoever made the name removes it
 
 
 class Malformed(ValueError):
@@ -48,16 +55,19 @@ def parse(params: Any) -> PrefillParams | DecodeParams | None:
         raise Malformed("sluice_handoff is not 32 lower-case hexadecimal digits")
     if prefill:
         return PrefillParams(handoff)
+    whole = None if params.get("in_progress") is True else _committed(params)
+    return DecodeParams(handoff, whole, params.get("keep") is True)
+
+
+def _committed(params: dict[str, Any]) -> Committed:
     digest = params.get("digest")
     if not isinstance(digest, str) or not digest:
         raise Malformed("digest is missing")
-    return DecodeParams(
-        handoff,
+    return Committed(
         _number(params, "generation", 0, (1 << 32) - 1),
         _number(params, "tokens", 1, (1 << 32) - 1),
         digest,
         _number(params, "ranks", 1, RANKS_MAX),
-        params.get("keep") is True,
     )
 
 
@@ -68,16 +78,16 @@ def _number(params: dict[str, Any], name: str, least: int, most: int) -> int:
     return value
 
 
-def committed(params: DecodeParams) -> dict[str, Any]:
+def committed(handoff: str, whole: Committed) -> dict[str, Any]:
     """What prefill answers, and decode is sent unchanged."""
     return {
         "do_remote_prefill": True,
         "do_remote_decode": False,
-        "sluice_handoff": params.handoff,
-        "generation": params.generation,
-        "tokens": params.tokens,
-        "digest": params.digest,
-        "ranks": params.ranks,
+        "sluice_handoff": handoff,
+        "generation": whole.generation,
+        "tokens": whole.tokens,
+        "digest": whole.digest,
+        "ranks": whole.ranks,
     }
 
 

@@ -29,6 +29,8 @@ logger = init_logger("vllm.sluice.kv.decode")
 @dataclass(slots=True)
 class _Wanted:
     params: DecodeParams
+    tokens: int  # of the request's own prompt
+    digest: str
     matched: bool = False
     loading: bool = False
     failed: bool = False
@@ -53,8 +55,9 @@ class DecodePlanner:
         if isinstance(params, Malformed):
             self._fall_back(f"its parameters are malformed: {params}")
             return
-        wanted = _Wanted(params)
-        problem = _difference(params, request)
+        digest = prompt_digest(request)
+        wanted = _Wanted(params, int(request.num_prompt_tokens), digest or "")
+        problem = _difference(params, request, digest)
         if problem is None:
             self._wanted[request.request_id] = wanted
         else:
@@ -66,7 +69,7 @@ class DecodePlanner:
         wanted = self._wanted.get(request.request_id)
         if wanted is None or wanted.matched or self._attachment.client is None:
             return 0
-        return max(0, wanted.params.tokens - computed)
+        return max(0, wanted.tokens - computed)
 
     def update_state_after_alloc(
         self, request: "Request", blocks: "KVCacheBlocks", external: int
@@ -79,9 +82,9 @@ class DecodePlanner:
             self._fall_back(None)
             self._release(wanted)
             return
-        params = wanted.params
-        first = (params.tokens - external) // self._block_tokens
-        end = -(-params.tokens // self._block_tokens)
+        params, whole = wanted.params, wanted.params.committed
+        first = (wanted.tokens - external) // self._block_tokens
+        end = -(-wanted.tokens // self._block_tokens)
         block_ids = tuple(blocks.get_block_ids()[0][first:end])
         wanted.loading = True
         wanted.blocks = frozenset(block_ids)
@@ -90,10 +93,10 @@ class DecodePlanner:
             LoadJob(
                 request.request_id,
                 params.handoff,
-                params.generation,
-                params.ranks,
-                params.tokens,
-                params.digest,
+                whole.generation if whole is not None else 0,
+                whole.ranks if whole is not None else None,
+                wanted.tokens,
+                wanted.digest,
                 first,
                 block_ids,
             )
@@ -143,14 +146,20 @@ class DecodePlanner:
             )
 
 
-def _difference(params: DecodeParams, request: "Request") -> str | None:
-    """Why this hand-off is not of this request's prompt."""
-    if params.tokens != request.num_prompt_tokens:
+def _difference(params: DecodeParams, request: "Request", digest: str | None) -> str | None:
+    """Why this hand-off is not of this request's prompt. One that is still written is compared when
+    its commit is read.
+    """
+    if digest is None:
+        return "a prompt of embeddings has no tokens to compare"
+    whole = params.committed
+    if whole is None:
+        return None
+    if whole.tokens != request.num_prompt_tokens:
         return (
-            f"hand-off {params.handoff} is of a prompt of {params.tokens} tokens, "
+            f"hand-off {params.handoff} is of a prompt of {whole.tokens} tokens, "
             f"this one has {request.num_prompt_tokens}"
         )
-    digest = prompt_digest(request)
-    if params.digest != digest:
-        return f"hand-off {params.handoff} is of the prompt {params.digest}, this one is {digest}"
+    if whole.digest != digest:
+        return f"hand-off {params.handoff} is of the prompt {whole.digest}, this one is {digest}"
     return None

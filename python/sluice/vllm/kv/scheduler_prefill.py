@@ -17,7 +17,7 @@ from sluice.vllm.counters import Counters
 from sluice.vllm.kv.board import reason_of
 from sluice.vllm.kv.identity import Identity
 from sluice.vllm.kv.metadata import SaveJob
-from sluice.vllm.kv.params import DecodeParams, Malformed, PrefillParams, committed, not_committed
+from sluice.vllm.kv.params import Committed, Malformed, PrefillParams, committed, not_committed
 from sluice.vllm.kv.prompt_digest import prompt_digest
 
 if TYPE_CHECKING:
@@ -100,16 +100,8 @@ class PrefillPlanner:
         if reason:
             self._counters.add("uncommitted", int(complete))
             return not_committed(handoff.name, reason) if complete else None
-        return committed(
-            DecodeParams(
-                handoff.name,
-                handoff.generation,
-                handoff.tokens,
-                handoff.digest,
-                self._identity.ranks,
-                keep=False,
-            )
-        )
+        whole = Committed(handoff.generation, handoff.tokens, handoff.digest, self._identity.ranks)
+        return committed(handoff.name, whole)
 
     # --- inside ---
 

@@ -66,7 +66,12 @@ class WorkerSide:
         assert transfer is not None
         if transfer.is_kv_producer:
             self._writer = HandoffWriter(
-                self._settings, self._attachment, self._board, self._counters, self._identity.rank
+                self._settings,
+                self._attachment,
+                self._board,
+                self._counters,
+                self._identity.rank,
+                self._identity.ranks,
             )
             self._writer.start(self._cache, self._description)
         if transfer.is_kv_consumer:

@@ -70,12 +70,14 @@ class HandoffWriter:
         board: Board,
         counters: Counters,
         rank: int,
+        ranks: int,
     ) -> None:
         self._settings = settings
         self._attachment = attachment
         self._board = board
         self._counters = counters
         self._rank = rank
+        self._ranks = ranks
         self._states: OrderedDict[str, _core.KvHandoff] = OrderedDict()
         self._said: set[str] = set()
         self._queue: queue.SimpleQueue[GroupReady | Ended | None] = queue.SimpleQueue()
@@ -186,7 +188,11 @@ class HandoffWriter:
         writer = self._client().reserve(
             self._keys(job.handoff).part(job.generation, self._rank, sequence),
             [("kv", "uint8", shape)],
-            {"layers": [first_layer, layers], "blocks": [first_block, blocks]},
+            {
+                "layers": [first_layer, layers],
+                "blocks": [first_block, blocks],
+                "writer": [self._rank, self._ranks],
+            },
             timeout=self._settings.reserve_timeout_s,
             write_timeout=self._settings.write_timeout_s,
             soft_pin=self._settings.handoff_ttl_s,
