@@ -34,9 +34,5 @@ void hold(const Options& o) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "hold")
-    hold(options);
-  else
-    die("no such command");
+  return run_command(argc, argv, {{"hold", hold}});
 }

@@ -163,17 +163,10 @@ void measure_verified(const Options& o) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "fill")
-    fill(options);
-  else if (options.command == "put")
-    measure_put(options);
-  else if (options.command == "read")
-    measure_read_passes(options);
-  else if (options.command == "write")
-    measure_write_passes(options);
-  else if (options.command == "verified")
-    measure_verified(options);
-  else
-    die("no such command");
+  return run_command(argc, argv,
+                     {{"fill", fill},
+                      {"put", measure_put},
+                      {"read", measure_read_passes},
+                      {"write", measure_write_passes},
+                      {"verified", measure_verified}});
 }

@@ -1,17 +1,17 @@
 """Engines, arena and proxy of a benchmark, started and stopped by `sluice up` itself.
 
-Failure: RuntimeError with the end of `sluice up`'s output when it does not come up.
+Failure: running.NotReady with the end of `sluice up`'s output when it does not come up.
 """
 
 import json
-import signal
-import socket
-import subprocess
-import time
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+from running import Running, cpu_s, free_ports
 
 START_S = 900.0
 STOP_S = 90.0
@@ -29,7 +29,7 @@ class EngineSpec:
 
 
 class Deployment:
-    """A context manager. `ports`: by engine, and of the proxy."""
+    """A context manager. `ports`: by engine, and of the proxy. `arena`: its folder."""
 
     def __init__(
         self,
@@ -47,16 +47,17 @@ class Deployment:
         self._program = build / "apps" / "sluice" / "sluice"
         self._folder = folder
         names = [engine.name for engine in engines] + (["proxy"] if proxy else [])
-        self.ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.token = ""
+        self.arena = f"/dev/shm/sluice-bench-{folder.name}"
         self._ready = folder / "ready.json"
         self._output = folder / "up.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._running: Running | None = None
         lines = [
             f"log-dir = {_text(folder / 'logs')}",
             'ready-timeout = "14m"',
             "[arena]",
-            f"directory = {_text(f'/dev/shm/sluice-bench-{folder.name}')}",
+            f"directory = {_text(self.arena)}",
             f"size = {_text(arena_size)}",
             *(["[proxy]", f"port = {self.ports['proxy']}", *PROXY] if proxy else []),
             "[engine-defaults]",
@@ -78,18 +79,16 @@ class Deployment:
         self._file.write_text("\n".join(lines) + "\n")
 
     def __enter__(self) -> Self:
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [self._program, "up", self._file, "--ready-file", self._ready],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            self._wait_ready()
-        except BaseException:
-            self._stop()
-            raise
+        self._running = Running(
+            [self._program, "up", self._file, "--ready-file", self._ready],
+            self._output,
+            self._ready.exists,
+            start_s=START_S,
+            stop_s=STOP_S,
+            look_s=LOOK_S,
+        ).__enter__()
+        if token := json.loads(self._ready.read_text()).get("engine_token_file"):
+            self.token = Path(token).read_text()
         return self
 
     def __exit__(
@@ -98,36 +97,13 @@ class Deployment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
+        assert self._running is not None
+        self._running.__exit__(kind, error, trace)
 
-    def _wait_ready(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + START_S
-        while not self._ready.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                lines = self._output.read_text(errors="replace").splitlines()
-                raise RuntimeError("the engines did not come up:\n" + "\n".join(lines[-30:]))
-            time.sleep(LOOK_S)
-        if token := json.loads(self._ready.read_text()).get("engine_token_file"):
-            self.token = Path(token).read_text()
-
-    def _stop(self) -> None:
-        if self._process is None or self._process.poll() is not None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(holder.getsockname()[1]) for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports
+    def cpu_s(self) -> float:
+        """Processor time of everything that `sluice up` started, and its own."""
+        assert self._running is not None
+        return cpu_s(self._running.pid)
 
 
 # JSON's texts and lists are TOML's as well.

@@ -114,13 +114,6 @@ void measure_scaling(const Options& o) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "fill")
-    fill(options);
-  else if (options.command == "latency")
-    measure_latency(options);
-  else if (options.command == "scaling")
-    measure_scaling(options);
-  else
-    die("no such command");
+  return run_command(argc, argv,
+                     {{"fill", fill}, {"latency", measure_latency}, {"scaling", measure_scaling}});
 }

@@ -68,13 +68,6 @@ void measure_overhead(const Options& o) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "fill")
-    fill(options);
-  else if (options.command == "measure")
-    measure(options);
-  else if (options.command == "overhead")
-    measure_overhead(options);
-  else
-    die("no such command");
+  return run_command(argc, argv,
+                     {{"fill", fill}, {"measure", measure}, {"overhead", measure_overhead}});
 }

@@ -5,12 +5,9 @@ Each runs in processes and an environment of its own, from the interpreter of th
 
 import contextlib
 import os
-import signal
 import socket
 import statistics
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,8 +19,12 @@ from plan import BYTES_16M, Plan
 from programs import LineProcess, Series
 from results import Results, pair_ratio
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+from running import Running, free_ports
+
 HERE = Path(__file__).resolve().parent
 START_S = 60.0
+STOP_S = 10.0
 FIRST_PUT = 1000  # numbers below belong to the objects that are read
 
 
@@ -85,24 +86,24 @@ def mooncake(folder: Path) -> Iterator[LineProcess]:
     url, master = f"http://127.0.0.1:{http}/metadata", f"127.0.0.1:{rpc}"
     log = folder / "mooncake.log"
     environment = own_environment(folder)
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [
-                Path(sys.executable).with_name("mooncake_master"),
-                "--enable_http_metadata_server=true",
-                "--http_metadata_server_host=127.0.0.1",
-                f"--http_metadata_server_port={http}",
-                "--rpc_address=127.0.0.1",
-                f"--rpc_port={rpc}",
-                "--metrics_host=127.0.0.1",
-                f"--metrics_port={metrics}",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=folder,
-        )
+    running = Running(
+        [
+            Path(sys.executable).with_name("mooncake_master"),
+            "--enable_http_metadata_server=true",
+            "--http_metadata_server_host=127.0.0.1",
+            f"--http_metadata_server_port={http}",
+            "--rpc_address=127.0.0.1",
+            f"--rpc_port={rpc}",
+            "--metrics_host=127.0.0.1",
+            f"--metrics_port={metrics}",
+        ],
+        log,
+        lambda: _accepts(rpc) and _answers(url),
+        start_s=START_S,
+        stop_s=STOP_S,
+        environment=environment,
+        folder=folder,
+    )
 
     def side(role: str, port: int) -> LineProcess:
         where = (url, master, f"127.0.0.1:{port}")
@@ -110,37 +111,8 @@ def mooncake(folder: Path) -> Iterator[LineProcess]:
         command: list[str | Path] = [sys.executable, program, role, *where, str(BYTES_16M)]
         return LineProcess(command, log, environment)
 
-    try:
-        _wait_until_ready(process, rpc, url, log)
-        with side("owner", owner_port), side("client", client_port) as client:
-            yield client
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], port: int, url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while not (_accepts(port) and _answers(url)):
-        if process.poll() is not None or time.monotonic() > deadline:
-            text = log.read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"mooncake_master is not ready:\n{text}")
-        time.sleep(0.05)
+    with running, side("owner", owner_port), side("client", client_port) as client:
+        yield client
 
 
 def _accepts(port: int) -> bool:

@@ -7,10 +7,14 @@ here.
 import json
 import select
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+from running import wait_or_kill
 
 PROGRAM_S = 600.0
 LINE_S = 120.0
@@ -116,11 +120,7 @@ class LineProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        wait_or_kill(self._process, wait_s)
         self._process.stdout.close()
 
     def _name(self) -> str:

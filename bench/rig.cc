@@ -72,6 +72,16 @@ void die(std::string_view what) {
   std::exit(1);
 }
 
+int run_command(int argc, char** argv, std::initializer_list<Command> commands) {
+  const Options options = read_options(argc, argv);
+  for (const Command& command : commands) {
+    if (command.name != options.command) continue;
+    command.run(options);
+    return 0;
+  }
+  usage(fmt::format("no such command: {}", options.command));
+}
+
 std::unique_ptr<Client> attach(const Options& options, ClientOptions client) {
   client.directory = options.directory;
   if (client.label.empty()) client.label = "bench " + options.command;

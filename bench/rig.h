@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,6 +38,14 @@ struct Options {
 Options read_options(int argc, char** argv);
 
 [[noreturn]] void die(std::string_view what);
+
+struct Command {
+  std::string_view name;
+  void (*run)(const Options&);
+};
+
+// All of a program's main: reads the options and runs the command that they name; its exit code.
+int run_command(int argc, char** argv, std::initializer_list<Command> commands);
 
 template <class T>
 T must(Result<T> result, std::string_view doing) {

@@ -58,9 +58,5 @@ void serve(const Options& o) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "lines")
-    serve(options);
-  else
-    die("no such command");
+  return run_command(argc, argv, {{"lines", serve}});
 }

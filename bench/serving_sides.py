@@ -1,22 +1,20 @@
 """The programs of the serving benchmark: scripted engines, our proxy, and vllm-router in its place.
 
-Each is a context manager that has its program ready inside and ended outside. Raises RuntimeError
-with what the program said when it does not start.
+Each is a context manager that has its program ready inside and ended outside. Raises
+running.NotReady with what the program said when it does not start.
 """
 
 import contextlib
 import os
-import signal
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peers import free_ports
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+from running import Running, free_ports
 
 START_S = 60.0
 STOP_S = 10.0
@@ -101,33 +99,17 @@ def _running(
     log: Path,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Side]:
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
-        )
-    try:
-        _wait(lambda: _answers(port, health), process, log)
-        yield Side(port, process.pid)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while not ready():
-        if process.poll() is not None or time.monotonic() > deadline:
-            text = log.read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"{log.stem} is not ready:\n{text}")
-        time.sleep(LOOK_S)
+    running = Running(
+        command,
+        log,
+        lambda: _answers(port, health),
+        start_s=START_S,
+        stop_s=STOP_S,
+        look_s=LOOK_S,
+        environment={**os.environ, **(environment or {})},
+    )
+    with running:
+        yield Side(port, running.pid)
 
 
 def _answers(port: int, path: str) -> bool:

@@ -72,11 +72,7 @@ void measure(const Options& o, bool polls) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "poll")
-    measure(options, true);
-  else if (options.command == "wait")
-    measure(options, false);
-  else
-    die("no such command");
+  return run_command(argc, argv,
+                     {{"poll", [](const Options& o) { measure(o, true); }},
+                      {"wait", [](const Options& o) { measure(o, false); }}});
 }

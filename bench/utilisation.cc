@@ -64,9 +64,5 @@ void churn(const Options& o) {
 
 int main(int argc, char** argv) {
   using namespace sluice::bench;
-  const Options options = read_options(argc, argv);
-  if (options.command == "churn")
-    churn(options);
-  else
-    die("no such command");
+  return run_command(argc, argv, {{"churn", churn}});
 }

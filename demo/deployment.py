@@ -5,10 +5,8 @@ Failure: DeploymentError with the end of the log, when `sluice up` ends or an en
 up in time.
 """
 
-import signal
 import socket
-import subprocess
-import time
+import sys
 import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +16,14 @@ from typing import Any, Self
 import tomllib
 from engines import Engine
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+from running import NotReady, Running
+
 ROOT = Path(__file__).resolve().parent.parent
 SLUICE = ROOT / "build" / "release" / "apps" / "sluice" / "sluice"
 READY_S = 960.0  # `sluice up` gives up before and says why
 STOP_S = 60.0
+LOOK_S = 0.25
 
 
 class DeploymentError(Exception):
@@ -56,26 +58,26 @@ class Deployment:
 
     def __init__(self, topology: Topology, log: Path) -> None:
         self.topology = topology
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting = self._servers()  # that have not answered yet
+        self._running = Running(
+            [SLUICE, "up", topology.file],
+            log,
+            self._all_answer,
+            start_s=READY_S,
+            stop_s=STOP_S,
+            look_s=LOOK_S,
+            folder=ROOT,
+        )
+        log.parent.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
         for server in self._servers():
             refuse_taken_port(server)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [SLUICE, "up", self.topology.file],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
         try:
-            self._wait_ready()
-        except BaseException:
-            self._stop()
-            raise
+            self._running.__enter__()
+        except NotReady as error:
+            waiting = ", ".join(server.name for server in self._waiting)
+            raise DeploymentError(f"{error}\nwithout an answer: {waiting}") from error
         return self
 
     def __exit__(
@@ -84,9 +86,11 @@ class Deployment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        code = self._stop()
+        self._running.__exit__(kind, error, trace)
+        code = self._running.exit_code
         if kind is None and code != 0:
-            raise DeploymentError(f"`sluice up` ended with exit code {code}\n{self._tail()}")
+            said = self._running.said()
+            raise DeploymentError(f"`sluice up` ended with exit code {code}\n{said}")
 
     def engine(self, name: str) -> Engine:
         """One engine, asked directly; behind a proxy it wants the deployment's token."""
@@ -97,50 +101,24 @@ class Deployment:
 
     def processes(self) -> dict[int, str]:
         """The first process of each engine: children of `sluice up`, told apart by their port."""
-        assert self._process is not None
         ports = {
             one.address.rpartition(":")[2]: name for name, one in self.topology.engines.items()
         }
         found: dict[int, str] = {}
-        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+        for task in Path(f"/proc/{self._running.pid}/task").iterdir():
             for pid in map(int, (task / "children").read_text().split()):
                 words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
                 if "--port" in words and (port := words[words.index("--port") + 1]) in ports:
                     found[pid] = ports[port]
         return found
 
-    def _wait_ready(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + READY_S
-        waiting = {server.name: server for server in self._servers()}
-        while waiting:
-            code = self._process.poll()
-            if code is not None:
-                raise DeploymentError(f"`sluice up` ended with exit code {code}\n{self._tail()}")
-            if time.monotonic() > deadline:
-                names = ", ".join(waiting)
-                raise DeploymentError(f"not up after {READY_S:.0f} s: {names}\n{self._tail()}")
-            waiting = {name: one for name, one in waiting.items() if not answers(one)}
-            time.sleep(0.25)
+    def _all_answer(self) -> bool:
+        self._waiting = [server for server in self._waiting if not answers(server)]
+        return not self._waiting
 
     def _servers(self) -> list[Engine]:
         engines = list(self.topology.engines.values())
         return engines if self.topology.proxy is None else [*engines, self.topology.proxy]
-
-    def _stop(self) -> int:
-        """Asks `sluice up` to stop everything; its exit code, or that of having been killed."""
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
-
-    def _tail(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()[-40:]
-        return "\n".join(f"  | {line}" for line in lines)
 
 
 def answers(server: Engine) -> bool:

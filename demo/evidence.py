@@ -117,14 +117,17 @@ def arena_ids(client: "Client") -> set[str]:
 
 @dataclass
 class Ledger:
-    """What should have been counted since the start of the first case, and what was."""
+    """What should have been counted since the start of the first case, and what was.
+
+    `uncounted`: names that are answered and not compared.
+    """
 
     client: "Client"
     engines: dict[int, str]
+    uncounted: tuple[str, ...] = ()
     start: Counts = field(default_factory=dict)
     expected: Counts = field(default_factory=dict)
     shown: Counts = field(default_factory=dict)  # what earlier turns had counted
-    left_out: set[str] = field(default_factory=set)  # names that are answered and not compared
 
     def begin(self) -> None:
         """From here on everything counts."""
@@ -134,8 +137,7 @@ class Ledger:
         """Every count that came after its turn was compared."""
         if gone := self.gone():
             return [f"{name}: its processes ended" for name in gone]
-        left_out = tuple(self.left_out)
-        return differences(self.expected, without(minus(self._quiet(), self.start), left_out))
+        return differences(self.expected, without(minus(self._quiet(), self.start), self.uncounted))
 
     def _quiet(self) -> Counts:
         """The counters once they have not moved for a second."""
@@ -155,17 +157,16 @@ class Ledger:
         """Engines that had counted something and have no process any more."""
         return sorted(self.start.keys() - read_counters(self.client, self.engines).keys())
 
-    def settle(self, caused: Counts, uncounted: tuple[str, ...] = ()) -> tuple[Counts, list[str]]:
+    def settle(self, caused: Counts) -> tuple[Counts, list[str]]:
         """Adds what a turn must have caused; answers what it did cause, and every difference of the
-        sums. Names in `uncounted` are only answered, not compared.
+        sums.
         """
-        self.left_out.update(uncounted)
         for engine, values in caused.items():
             self.expected.setdefault(engine, Counter()).update(values)
         deadline = time.monotonic() + SETTLE_S
         while True:
             now = self.seen()
-            wrong = differences(self.expected, without(now, uncounted))
+            wrong = differences(self.expected, without(now, self.uncounted))
             if gone := self.gone():
                 return {}, [f"{name}: its processes ended" for name in gone]
             if not wrong or time.monotonic() > deadline:
@@ -173,5 +174,5 @@ class Ledger:
             time.sleep(POLL_S)
         turn = minus(now, self.shown)
         self.shown = now
-        self.expected = without(now, uncounted)
+        self.expected = without(now, self.uncounted)
         return turn, wrong

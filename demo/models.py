@@ -5,7 +5,7 @@ engine serves them; their answers mean nothing. Weights are scaled up after init
 scale every answer is one repeated token, which would prove nothing about the image. The same sizes
 and seed give the same weights on the same torch version.
 
-    python demo/models.py qwen2_5_vl FOLDER [--width 3584]
+    python demo/models.py qwen2_5_vl FOLDER [--width 3584] [--layers 8] ...
 """
 
 import argparse
@@ -61,10 +61,15 @@ CHAT_TEMPLATE = """\
 class Sizes:
     """How large a model is. `width` is the row of one image token: the language model's hidden
     size, which is also the vision tower's output (DeepStack adds one such row for each level). A
-    multiple of 128."""
+    multiple of 128. `heads`: of the language model, when it has not a head for each 64 of its
+    width; Qwen3-VL only, whose heads have a width of their own. `inner_width`: of its feed-forward
+    layers, when it is not twice its width."""
 
     width: int = 256
     layers: int = 4
+    heads: int = 0
+    kv_heads: int = 2
+    inner_width: int = 0
     vision_width: int = 256
     vision_layers: int = 4
     image_pixels_max: int = 1024 * 1024
@@ -74,6 +79,14 @@ class Sizes:
     def __post_init__(self) -> None:
         if self.width % (2 * HEAD_DIM) or self.width <= 0:
             raise ValueError(f"width {self.width} is not a positive multiple of {2 * HEAD_DIM}")
+        heads = self.heads or self.width // HEAD_DIM
+        if self.kv_heads <= 0 or heads % self.kv_heads:
+            raise ValueError(f"{heads} heads cannot share {self.kv_heads} KV heads evenly")
+
+    @property
+    def kv_token_bytes(self) -> int:
+        """Keys and values of one token in all layers, in bfloat16."""
+        return self.layers * 2 * self.kv_heads * HEAD_DIM * 2
 
 
 @dataclass(frozen=True)
@@ -128,10 +141,10 @@ def text_settings(sizes: Sizes, ids: dict[str, int], rope: dict[str, Any]) -> di
     return {
         "vocab_size": 320,
         "hidden_size": sizes.width,
-        "intermediate_size": 2 * sizes.width,
+        "intermediate_size": sizes.inner_width or 2 * sizes.width,
         "num_hidden_layers": sizes.layers,
-        "num_attention_heads": sizes.width // HEAD_DIM,
-        "num_key_value_heads": 2,
+        "num_attention_heads": sizes.heads or sizes.width // HEAD_DIM,
+        "num_key_value_heads": sizes.kv_heads,
         "max_position_embeddings": sizes.context_tokens_max,
         "rms_norm_eps": 1e-6,
         "tie_word_embeddings": False,
@@ -167,6 +180,8 @@ def qwen2_5_vl(sizes: Sizes, ids: dict[str, int]) -> tuple[Any, dict[str, Any]]:
     """The model, and the settings of its image processor."""
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
+    if sizes.heads not in (0, sizes.width // HEAD_DIM):
+        raise ValueError("the heads of a Qwen2.5-VL have no width of their own")
     rope = {"rope_theta": 1e6, "mrope_section": [8, 12, 12]}
     window = {"patch_size": 14, "window_size": 112, "fullatt_block_indexes": [1, 3]}
     config = Qwen2_5_VLConfig(
@@ -313,11 +328,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--width", type=int, default=Sizes.width, help="bytes of a row are twice this"
-    )
+    for size in dataclasses.fields(Sizes):
+        parser.add_argument("--" + size.name.replace("_", "-"), type=int, default=size.default)
     options = parser.parse_args()
-    shape = ensure_model(options.kind, options.folder, Sizes(width=options.width))
+    sizes = Sizes(**{size.name: getattr(options, size.name) for size in dataclasses.fields(Sizes)})
+    shape = ensure_model(options.kind, options.folder, sizes)
     print(
         f"{options.folder}: {options.kind}, {shape.width} wide, DeepStack {shape.deepstack_levels}"
     )

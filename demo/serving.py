@@ -43,6 +43,8 @@ ENCODES = "sluice_proxy_encodes_total"
 SKIPPED = "sluice_proxy_encodes_skipped_total"
 HANDOFFS = "sluice_proxy_handoffs_committed_total"
 FALLBACKS = "sluice_proxy_fallbacks_total"
+# How many there are follows from how prefill's steps fell; both sides must have the same.
+PARTS = ("kv.parts_sent", "kv.parts_received")
 
 
 @dataclass
@@ -59,11 +61,6 @@ class Stage:
     def feature_bytes(self, names: Sequence[str]) -> int:
         pictures = map(photograph, names)
         return sum(self.features.nbytes(one.width_px, one.height_px) for one in pictures)
-
-
-def block_bytes_of(sizes: models.Sizes) -> int:
-    """Keys and values of BLOCK_TOKENS tokens in bfloat16; the models have two KV heads."""
-    return sizes.layers * 2 * 2 * BLOCK_TOKENS * models.HEAD_DIM * 2
 
 
 def play(stage: Stage, title: str, turn: Turn, history: list[Said], streamed: bool) -> report.Row:
@@ -111,7 +108,7 @@ def account(stage: Stage, turn: Turn, wanted: Answer, row: report.Row) -> None:
             {"kv.matches": 1, "kv.loads": 1, "kv.bytes_received": moved, "kv.released": 1}
         ),
     }
-    seen, wrong = stage.ledger.settle(caused, uncounted=("kv.parts_sent", "kv.parts_received"))
+    seen, wrong = stage.ledger.settle(caused)
     sent = seen.get("prefill", Counter())["kv.parts_sent"]
     received = seen.get("decode", Counter())["kv.parts_received"]
     if sent != received or sent == 0:
@@ -186,9 +183,9 @@ def run_kind(
             stage = Stage(
                 topology.proxy,
                 engines,
-                Ledger(client, deployment.processes()),
+                Ledger(client, deployment.processes(), uncounted=PARTS),
                 features,
-                block_bytes_of(models.Sizes()),
+                BLOCK_TOKENS * models.Sizes().kv_token_bytes,
             )
             warm_up(stage)
             if fault:
