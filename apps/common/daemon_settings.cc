@@ -15,25 +15,14 @@
 #include "base/unique_fd.h"
 #include "common/nearest.h"
 #include "common/quantity.h"
+#include "common/setting_rows.h"
 
 namespace sluice::app {
 namespace {
 
 constexpr std::uint64_t kArenaBytesMin = std::uint64_t{1} << 20;
-constexpr std::size_t kTokenBytesMax = 4096;
 
-// A row and how its text becomes a value.
-struct Row {
-  Setting setting;
-  Status (*apply)(const std::string& value, DaemonSettings& to);
-};
-
-template <class T>
-Status assign(Result<T> value, T& to) {
-  if (!value) return std::unexpected(value.error());
-  to = std::move(*value);
-  return {};
-}
+using Row = SettingRow<DaemonSettings>;
 
 Result<std::uint32_t> parse_mode(std::string_view text) {
   std::uint32_t mode = 0;
@@ -239,53 +228,17 @@ Status check_combinations(DaemonSettings& settings) {
 }  // namespace
 
 std::span<const Setting> daemon_settings_table() {
-  static const std::vector<Setting> kTable = [] {
-    std::vector<Setting> table;
-    for (const Row& row : rows()) table.push_back(row.setting);
-    return table;
-  }();
+  static const std::vector<Setting> kTable = settings_of(std::span(rows()));
   return kTable;
 }
 
 Result<DaemonSettings> resolve_daemon_settings(std::span<const Effective> effective) {
   DaemonSettings settings;
-  for (const Effective& entry : effective) {
-    for (const Row& row : rows()) {
-      if (row.setting.name != entry.name) continue;
-      if (const auto applied = row.apply(entry.value, settings); !applied) {
-        return fail(Code::kInvalidArgument, fmt::format("{} (from {}): {}", entry.name, entry.where,
-                                                        applied.error().message));
-      }
-    }
-  }
+  if (const auto applied = apply_rows(std::span(rows()), effective, settings); !applied)
+    return std::unexpected(applied.error());
   if (const auto checked = check_combinations(settings); !checked)
     return std::unexpected(checked.error());
   return settings;
-}
-
-Result<std::string> read_token_file(const std::string& path) {
-  const auto refuse = [&](std::string why) {
-    return fail(Code::kInvalidArgument, fmt::format("token-file {}: {}", path, why));
-  };
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd) return refuse(std::strerror(errno));
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    return refuse("is not a regular file");
-  if ((status.st_mode & 0177) != 0) {
-    return refuse(fmt::format("others may read or run it (mode {:04o}): chmod 600 it",
-                              status.st_mode & 07777));
-  }
-  if (status.st_uid != ::geteuid() && status.st_uid != 0) return refuse("belongs to another user");
-  std::array<char, kTokenBytesMax + 1> buffer{};
-  const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
-  if (n < 0) return refuse(std::strerror(errno));
-  std::string token(buffer.data(), static_cast<std::size_t>(n));
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' '))
-    token.pop_back();
-  if (token.empty()) return refuse("is empty");
-  if (token.size() > kTokenBytesMax) return refuse("holds more than 4 KiB");
-  return token;
 }
 
 }  // namespace sluice::app

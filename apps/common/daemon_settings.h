@@ -2,7 +2,7 @@
 //
 // The table is the only list: flags, environment, TOML keys, --print-config, `sluice config`, the
 // [arena] table of `sluice up` and docs/operating/settings.md all come from it.
-// Threads: plain values and pure functions (the token file apart, which is read once at start).
+// Threads: plain values and pure functions.
 // Failure: kInvalidArgument, one sentence that names the setting, where it was set, and what would
 //          be right: exit 78.
 #pragma once
@@ -37,9 +37,5 @@ std::span<const Setting> daemon_settings_table();
 
 // Checks each value and their combinations.
 Result<DaemonSettings> resolve_daemon_settings(std::span<const Effective> effective);
-
-// The secret in a file that nobody else can read (mode 0600 or stricter), without the line's end.
-// At most 4 KiB.
-Result<std::string> read_token_file(const std::string& path);
 
 }  // namespace sluice::app

@@ -16,26 +16,6 @@ Result<DaemonSettings> with(const Layer& flags) {
       daemon_settings_table(), {.file = {}, .file_path = "", .environment = {}, .flags = flags}));
 }
 
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "sluice-settings-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name, const std::string& text, mode_t mode) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream(path) << text;
-    EXPECT_EQ(::chmod(path.c_str(), mode), 0);
-    return path;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 TEST(DaemonSettings, TheDefaultsOfTheTableAreValid) {
   const auto settings = with({});
   ASSERT_TRUE(settings.has_value()) << settings.error().message;
@@ -94,29 +74,6 @@ TEST(DaemonSettings, EveryRowHasHelpAndAFormAndAUniqueName) {
     EXPECT_EQ(std::count(names.begin(), names.end(), setting.name), 0);
     names.push_back(setting.name);
   }
-}
-
-TEST(TokenFile, OnlyAFileThatNobodyElseCanReadIsTaken) {
-  const TempDir dir;
-  EXPECT_EQ(read_token_file(dir.file("good", "s3cret\n", 0600)).value(), "s3cret");
-  EXPECT_EQ(read_token_file(dir.file("stricter", "s3cret", 0400)).value(), "s3cret");
-  for (const mode_t mode : {0640, 0604, 0644, 0660, 0700}) {
-    const auto token = read_token_file(dir.file("open", "s3cret", mode));
-    ASSERT_FALSE(token.has_value()) << std::oct << mode;
-    EXPECT_NE(token.error().message.find("chmod 600"), std::string::npos);
-    EXPECT_EQ(token.error().message.find("s3cret"), std::string::npos);
-  }
-}
-
-TEST(TokenFile, EmptyHugeMissingAndStrangeFilesAreRefused) {
-  const TempDir dir;
-  EXPECT_FALSE(read_token_file(dir.file("empty", "\n", 0600)).has_value());
-  EXPECT_FALSE(read_token_file(dir.file("huge", std::string(5000, 'x'), 0600)).has_value());
-  EXPECT_FALSE(read_token_file(dir.path() + "/missing").has_value());
-  EXPECT_FALSE(read_token_file(dir.path()).has_value());
-  const std::string link = dir.path() + "/link";
-  std::filesystem::create_symlink(dir.file("target", "s3cret", 0600), link);
-  EXPECT_FALSE(read_token_file(link).has_value());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace sluice::proxy_app {
 namespace {
 
-std::variant<Invocation, Answer> ask(std::vector<std::string> words) {
+std::variant<Invocation, app::Answer> ask(std::vector<std::string> words) {
   words.insert(words.begin(), "sluice-proxy");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -20,18 +20,18 @@ std::variant<Invocation, Answer> ask(std::vector<std::string> words) {
   return read_invocation(static_cast<int>(words.size()), argv.data());
 }
 
-Answer answer_to(std::vector<std::string> words) {
+app::Answer answer_to(std::vector<std::string> words) {
   auto asked = ask(std::move(words));
-  const auto* answer = std::get_if<Answer>(&asked);
+  const auto* answer = std::get_if<app::Answer>(&asked);
   EXPECT_NE(answer, nullptr);
-  return answer != nullptr ? *answer : Answer{-1, ""};
+  return answer != nullptr ? *answer : app::Answer{-1, ""};
 }
 
 ProxySettings settings_of(std::vector<std::string> words) {
   auto asked = ask(std::move(words));
   auto* invocation = std::get_if<Invocation>(&asked);
   if (invocation == nullptr) {
-    ADD_FAILURE() << std::get<Answer>(asked).text;
+    ADD_FAILURE() << std::get<app::Answer>(asked).text;
     return {};
   }
   return std::move(invocation->settings);
@@ -66,10 +66,11 @@ TEST_F(ProxyOptionsTest, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
 
 TEST_F(ProxyOptionsTest, AnUnknownFlagIsAUsageErrorAndAnUnknownKeyABadConfiguration) {
   EXPECT_EQ(answer_to({"--prot", "1"}).exit_code, app::kExitUsage);
-  const Answer key = answer_to({"--config", file("b.toml", "queue-mx = 5\n")});
+  const app::Answer key = answer_to({"--config", file("b.toml", "queue-mx = 5\n")});
   EXPECT_EQ(key.exit_code, app::kExitBadConfig);
   EXPECT_NE(key.text.find("queue-max"), std::string::npos) << key.text;
-  const Answer inner = answer_to({"--config", file("c.toml", "[[instance]]\nrol = 'decode'\n")});
+  const app::Answer inner =
+      answer_to({"--config", file("c.toml", "[[instance]]\nrol = 'decode'\n")});
   EXPECT_EQ(inner.exit_code, app::kExitBadConfig);
   EXPECT_NE(inner.text.find("instance.rol"), std::string::npos) << inner.text;
 }
@@ -85,7 +86,7 @@ TEST_F(ProxyOptionsTest, AWrongValueIsNamedWithItsSource) {
                                                         {"tenant", ""},
                                                         {"running-max", "0"},
                                                         {"log-level", "loud"}}) {
-    const Answer answer = answer_to({"--" + name, value});
+    const app::Answer answer = answer_to({"--" + name, value});
     EXPECT_EQ(answer.exit_code, app::kExitBadConfig) << name;
     EXPECT_NE(answer.text.find(name), std::string::npos) << answer.text;
   }
@@ -120,7 +121,7 @@ TEST_F(ProxyOptionsTest, TokensComeFromPrivateFilesAndAreNeverShown) {
     auto shown = words;
     shown.emplace_back("--print-config");
     if (json) shown.emplace_back("--json");
-    const Answer answer = answer_to(shown);
+    const app::Answer answer = answer_to(shown);
     EXPECT_EQ(answer.exit_code, app::kExitOk);
     EXPECT_EQ(answer.text.find("secret-"), std::string::npos) << answer.text;
   }
@@ -156,7 +157,7 @@ TEST_F(ProxyOptionsTest, TheArenaCanBeLeftOut) {
 TEST_F(ProxyOptionsTest, HelpVersionAndTableAreAnswers) {
   EXPECT_EQ(answer_to({"--help"}).exit_code, app::kExitOk);
   EXPECT_EQ(answer_to({"--version"}).text.find("sluice-proxy "), 0u);
-  const Answer table = answer_to({"--settings-table"});
+  const app::Answer table = answer_to({"--settings-table"});
   EXPECT_NE(table.text.find("`SLUICE_ENGINE_KEEP_ALIVE`"), std::string::npos);
 }
 

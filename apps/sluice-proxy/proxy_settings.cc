@@ -8,24 +8,15 @@
 #include <sluice/object_key.h>
 
 #include "common/quantity.h"
+#include "common/setting_rows.h"
 
 namespace sluice::proxy_app {
 namespace {
 
 using std::chrono::milliseconds;
 
-// A row and how its text becomes a value.
-struct Row {
-  app::Setting setting;
-  Status (*apply)(const std::string& value, ProxySettings& to);
-};
-
-template <class T>
-Status assign(Result<T> value, T& to) {
-  if (!value) return std::unexpected(value.error());
-  to = std::move(*value);
-  return {};
-}
+using Row = app::SettingRow<ProxySettings>;
+using app::assign;
 
 Status text(const std::string& value, std::string& to) {
   to = value;
@@ -177,6 +168,13 @@ const std::vector<Row>& rows() {
          return either(v, "prefill", proxy::WhenEncoderEmpty::kPrefill, "refuse",
                        proxy::WhenEncoderEmpty::kRefuse, to.proxy.settings.when_encoder_empty);
        }},
+      {{"decode-dispatch", "after_commit|at_first_group", "after_commit",
+        "When decode is asked: when prefill has answered, or when the first layer group of the "
+        "hand-off is there."},
+       [](V v, S& to) {
+         return either(v, "after_commit", proxy::DecodeDispatch::kAfterCommit, "at_first_group",
+                       proxy::DecodeDispatch::kAtFirstGroup, to.proxy.settings.decode_dispatch);
+       }},
       {{"forward-media", "true|false", "false",
         "Send encoded media to prefill and decode all the same, instead of references."},
        [](V v, S& to) { return assign(app::parse_bool(v), to.proxy.settings.forward_media); }},
@@ -279,11 +277,7 @@ Status check_combinations(ProxySettings& settings) {
 }  // namespace
 
 std::span<const app::Setting> proxy_settings_table() {
-  static const std::vector<app::Setting> kTable = [] {
-    std::vector<app::Setting> table;
-    for (const Row& row : rows()) table.push_back(row.setting);
-    return table;
-  }();
+  static const std::vector<app::Setting> kTable = app::settings_of(std::span(rows()));
   return kTable;
 }
 
@@ -291,15 +285,8 @@ Result<ProxySettings> resolve_proxy_settings(std::span<const app::Effective> eff
   ProxySettings settings;
   for (std::size_t role = 0; role < proxy::kRoles.size(); ++role)
     settings.proxy.pools.pools[role].role = proxy::kRoles[role].name;
-  for (const app::Effective& entry : effective) {
-    for (const Row& row : rows()) {
-      if (row.setting.name != entry.name) continue;
-      if (const auto applied = row.apply(entry.value, settings); !applied) {
-        return fail(Code::kInvalidArgument, fmt::format("{} (from {}): {}", entry.name, entry.where,
-                                                        applied.error().message));
-      }
-    }
-  }
+  if (const auto applied = app::apply_rows(std::span(rows()), effective, settings); !applied)
+    return std::unexpected(applied.error());
   if (const auto checked = check_combinations(settings); !checked)
     return std::unexpected(checked.error());
   return settings;

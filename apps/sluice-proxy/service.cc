@@ -1,13 +1,10 @@
 #include "sluice-proxy/service.h"
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <thread>
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -16,7 +13,9 @@
 #include "base/unique_fd.h"
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/notify.h"
 #include "common/quantity.h"
+#include "common/stop_signals.h"
 #include "sluice-proxy/access_log.h"
 
 namespace sluice::proxy_app {
@@ -35,20 +34,6 @@ int exit_code_of(Code code) {
     default:
       return app::kExitError;
   }
-}
-
-// Signals as something to read. Blocked before any thread exists, so that no other thread takes
-// them.
-Result<UniqueFd> watch_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // a log reader that left is not a reason to die
-  UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd) return fail(Code::kIo, fmt::format("cannot watch signals: {}", std::strerror(errno)));
-  return fd;
 }
 
 // Until the next signal; flushes the access log meanwhile.
@@ -94,7 +79,7 @@ int run_service(Invocation invocation) {
   ProxySettings& settings = invocation.settings;
   const app::Log log("sluice-proxy", settings.log_level, settings.log_json);
   const AccessLog access_log;
-  const auto signals = watch_signals();
+  const auto signals = app::watch_stop_signals();
   if (!signals) {
     log.error(signals.error().message);
     return app::kExitError;
@@ -115,7 +100,11 @@ int run_service(Invocation invocation) {
   proxy.start();
   log.info(fmt::format("sluice-proxy {} serves {}/v1 with {} engines", kVersion,
                        shown_address(shown, proxy.port()), instances));
+  // Engines may register later, or wait for us themselves: ready means that there is an answer.
+  const app::Notifier notifier(invocation.notify_socket);
+  notifier.tell(fmt::format("READY=1\nSTATUS=serves on port {}", proxy.port()));
   wait_for_signal(*signals, access_log, nullptr);
+  notifier.tell("STOPPING=1\nSTATUS=finishes what runs");
   drain(proxy, *signals, log, access_log, drain_timeout);
   proxy.stop();
   access_log.flush();

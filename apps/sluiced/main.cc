@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   auto asked = sluice::daemon::read_invocation(argc, argv);
-  if (const auto* answer = std::get_if<sluice::daemon::Answer>(&asked)) {
+  if (const auto* answer = std::get_if<sluice::app::Answer>(&asked)) {
     std::fputs(answer->text.c_str(), answer->exit_code == 0 ? stdout : stderr);
     return answer->exit_code;
   }

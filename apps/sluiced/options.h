@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <variant>
-#include <vector>
 
+#include "common/command_line.h"
 #include "common/daemon_settings.h"
-#include "common/settings.h"
 
 namespace sluice::daemon {
 
@@ -18,16 +17,6 @@ struct Invocation {
   std::uint64_t watchdog_us = 0;
 };
 
-// Nothing to run: print this and leave.
-struct Answer {
-  int exit_code = 0;
-  std::string
-      text;  // to the standard output when exit_code is 0, else to the standard error stream
-};
-
-std::variant<Invocation, Answer> read_invocation(int argc, char** argv);
-
-// --print-config: each setting, its value and where that came from.
-std::string describe(const std::vector<app::Effective>& effective, bool token_set, bool as_json);
+std::variant<Invocation, app::Answer> read_invocation(int argc, char** argv);
 
 }  // namespace sluice::daemon

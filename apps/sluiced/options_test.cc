@@ -11,7 +11,7 @@
 namespace sluice::daemon {
 namespace {
 
-std::variant<Invocation, Answer> ask(std::vector<std::string> words) {
+std::variant<Invocation, app::Answer> ask(std::vector<std::string> words) {
   words.insert(words.begin(), "sluiced");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -19,11 +19,11 @@ std::variant<Invocation, Answer> ask(std::vector<std::string> words) {
   return read_invocation(static_cast<int>(words.size()), argv.data());
 }
 
-Answer answer_to(std::vector<std::string> words) {
+app::Answer answer_to(std::vector<std::string> words) {
   auto asked = ask(std::move(words));
-  const auto* answer = std::get_if<Answer>(&asked);
+  const auto* answer = std::get_if<app::Answer>(&asked);
   EXPECT_NE(answer, nullptr);
-  return answer != nullptr ? *answer : Answer{-1, ""};
+  return answer != nullptr ? *answer : app::Answer{-1, ""};
 }
 
 class OptionsTest : public ::testing::Test {
@@ -57,7 +57,7 @@ TEST_F(OptionsTest, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
 TEST_F(OptionsTest, AnUnknownFlagIsAUsageErrorAndAnUnknownKeyABadConfiguration) {
   EXPECT_EQ(answer_to({"--sise", "1G"}).exit_code, app::kExitUsage);
   EXPECT_EQ(answer_to({"extra"}).exit_code, app::kExitUsage);
-  const Answer answer = answer_to({"--config", config("segmnt-size = '1G'\n")});
+  const app::Answer answer = answer_to({"--config", config("segmnt-size = '1G'\n")});
   EXPECT_EQ(answer.exit_code, app::kExitBadConfig);
   EXPECT_NE(answer.text.find("did you mean 'segment-size'"), std::string::npos) << answer.text;
   EXPECT_EQ(answer_to({"--config", "/nowhere/at/all.toml"}).exit_code, app::kExitBadConfig);
@@ -71,7 +71,7 @@ TEST_F(OptionsTest, PrintConfigSaysWhereEachValueCameFromAndNeverTheToken) {
   for (const bool as_json : {false, true}) {
     std::vector<std::string> words = {"--print-config", "--objects-max", "9"};
     if (as_json) words.push_back("--json");
-    const Answer answer = answer_to(words);
+    const app::Answer answer = answer_to(words);
     EXPECT_EQ(answer.exit_code, app::kExitOk);
     EXPECT_NE(answer.text.find("SLUICE_SIZE"), std::string::npos);
     EXPECT_NE(answer.text.find("--objects-max"), std::string::npos);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "common/quantity.h"
+#include "common/stop_signals.h"
 
 namespace sluice::daemon {
 namespace {
@@ -25,18 +26,12 @@ constexpr int kTickMs = 250;
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::open(WatcherOptions options) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // a log reader that left is not a reason to die
-  UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  auto signals = app::watch_stop_signals();
+  if (!signals) return std::unexpected(signals.error());
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!signals || !wake)
-    return fail(Code::kIo, fmt::format("cannot watch signals: {}", std::strerror(errno)));
+  if (!wake) return fail(Code::kIo, fmt::format("cannot be woken: {}", std::strerror(errno)));
   return std::unique_ptr<Watcher>(
-      new Watcher(std::move(options), std::move(signals), std::move(wake)));
+      new Watcher(std::move(options), std::move(*signals), std::move(wake)));
 }
 
 Watcher::Watcher(WatcherOptions options, UniqueFd signals, UniqueFd wake)

@@ -19,7 +19,7 @@
 
 #include "base/unique_fd.h"
 #include "common/log.h"
-#include "sluiced/notify.h"
+#include "common/notify.h"
 #include "store/daemon.h"
 
 namespace sluice::daemon {
@@ -52,7 +52,7 @@ class Watcher {
   void on_tick();
 
   WatcherOptions options_;
-  Notifier notifier_;
+  app::Notifier notifier_;
   UniqueFd signals_;
   UniqueFd wake_;
   std::atomic<store::Daemon*> daemon_ = nullptr;

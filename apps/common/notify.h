@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 
-namespace sluice::daemon {
+namespace sluice::app {
 
 class Notifier {
  public:
@@ -22,4 +22,4 @@ class Notifier {
   UniqueFd socket_;
 };
 
-}  // namespace sluice::daemon
+}  // namespace sluice::app

@@ -1,4 +1,4 @@
-#include "sluiced/notify.h"
+#include "common/notify.h"
 
 #include <cstddef>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-namespace sluice::daemon {
+namespace sluice::app {
 
 Notifier::Notifier(const std::string& socket_path) {
   sockaddr_un address{};
@@ -26,4 +26,4 @@ void Notifier::tell(std::string_view message) const {
   if (socket_) ::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-}  // namespace sluice::daemon
+}  // namespace sluice::app

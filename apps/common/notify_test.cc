@@ -1,4 +1,4 @@
-#include "sluiced/notify.h"
+#include "common/notify.h"
 
 #include <cstddef>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace sluice::daemon {
+namespace sluice::app {
 namespace {
 
 // A supervisor's datagram socket in the abstract namespace.
@@ -45,4 +45,4 @@ TEST(Notify, NoSupervisorOrAWrongAddressIsIgnored) {
 }
 
 }  // namespace
-}  // namespace sluice::daemon
+}  // namespace sluice::app
