@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "kv/handoff_key.h"
-#include "kv/paged_copy.h"
+#include "kv/part.h"
 #include "rig.h"
 
 namespace sluice::bench {
@@ -93,7 +93,7 @@ class Handoffs {
     const NamedTensorSpec spec{.name = "kv", .spec = {.dtype = DType::kU8, .shape = {bytes}}};
     auto writer =
         must(prefill_->reserve(keys_->part({.sequence = group}), std::span(&spec, 1)), "reserve");
-    must(kv::gather(writer.data(0), from_.group(group)), "gather");
+    must(kv::write_part(writer, 0, from_.group(group)), "write_part");
     if (must(writer.publish(), "publish") != PutOutcome::kPublished) die("publish: a duplicate");
   }
   void read(std::uint32_t group) {
@@ -101,11 +101,9 @@ class Handoffs {
     if (must(decode_->wait(std::span(&key, 1), std::chrono::seconds(10)), "wait").front() !=
         Presence::kPresent)
       die("a part did not come");
-    const Lease lease = must(decode_->get(key), "get");
+    const Lease lease = must(decode_->acquire(key), "acquire");
     const auto tensors = must(lease.tensors(), "tensors");
-    must(kv::scatter(lease.bytes().subspan(tensors.front().data_offset, tensors.front().data_bytes),
-                     to_.group(group)),
-         "scatter");
+    must(kv::read_part(lease, tensors.front(), to_.group(group), Verify::kOnce), "read_part");
   }
   void end() { must(decode_->invalidate(keys_->prefix()), "invalidate"); }
 

@@ -1,6 +1,7 @@
 """How much is measured: a full run, and a small one that only shows that everything works."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 MIB = 1 << 20
 BYTES_16M = 16 * MIB
@@ -35,7 +36,12 @@ class Plan:
     ttft_samples: int = 20
     ttft_prompt_tokens: int = 2_000
     ttft_concurrency: tuple[int, ...] = (1, 4, 8)
-    ttft_images: int = 8  # different ones at each concurrency
+    ttft_images: int = 16  # different ones at each concurrency
+    report_concurrency: tuple[int, ...] = (1, 8, 32)
+    report_repeats: tuple[int, ...] = (0, 50, 100)  # percent of the requests
+    report_sizes: tuple[Literal["small", "large"], ...] = ("small", "large")
+    report_requests: int = 8  # in a cell, and as many more as are at once
+    report_s_max: float = 1_500.0  # no cell begins later
 
 
 FULL = Plan()
@@ -68,4 +74,8 @@ QUICK = Plan(
     ttft_prompt_tokens=1_000,
     ttft_concurrency=(1,),
     ttft_images=1,
+    report_concurrency=(1, 4),
+    report_repeats=(0, 50),
+    report_sizes=("small",),
+    report_requests=2,
 )

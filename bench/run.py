@@ -2,9 +2,11 @@
 """Measures the project's numbers against a real daemon and prints them, each beside its bar.
 
     python bench/run.py [--quick] [--only GROUP ...] [--build-dir DIR] [--out DIR]
+                        [--report-requests N]
 
-Writes `store.json` and `serving.json` (one flat object each), and `store-raw.json` and
-`serving-raw.json` (every sample of both sides, and the machine). Exits with 0 also when a bar is
+Writes `store.json` and `serving.json` (one flat object each), `store-raw.json` and
+`serving-raw.json` (every sample of both sides, and the machine), and the serving report:
+`report.txt`, `report.json` and `report.svg`. Exits with 0 also when a bar is
 missed, and with 1 when something could not be measured.
 """
 
@@ -17,6 +19,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +29,7 @@ import machine
 import packages
 import peers
 import serving
+import serving_report
 from native import Native
 from plan import FULL, QUICK
 from results import Results
@@ -38,6 +42,8 @@ def main() -> int:
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     plan = QUICK if arguments.quick else FULL
+    if arguments.report_requests:
+        plan = replace(plan, report_requests=arguments.report_requests)
     results = Results()
     before = machine.facts()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
@@ -58,6 +64,7 @@ def main() -> int:
             "handoffs": native.handoffs,
             "handoff_ttft": partial(first_token.measure_handoff, build, plan, results, folder),
             "feature_ttft": partial(first_token.measure_features, build, plan, results, folder),
+            "report": partial(serving_report.measure, build, plan, folder, arguments.out),
         }
         every = groups.keys() - ENGINE_GROUPS if arguments.quick else groups.keys()
         chosen = {name: groups[name] for name in groups if name in (arguments.only or every)}
@@ -129,6 +136,9 @@ def _arguments() -> argparse.Namespace:
         help="small counts, to see that it works; what needs engines only when it is named",
     )
     parser.add_argument("--only", nargs="+", choices=GROUPS, help="measure these groups only")
+    parser.add_argument(
+        "--report-requests", type=int, metavar="N", help="in each cell of the serving report"
+    )
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
     return parser.parse_args()
@@ -137,9 +147,13 @@ def _arguments() -> argparse.Namespace:
 GROUPS = (
     *("idle", "copies", "gets", "small_puts", "lookups"),
     *("utilisation", "peers", "python", "engine", "serving"),
-    *("handoffs", "handoff_ttft", "feature_ttft"),
+    *("handoffs", "handoff_ttft", "feature_ttft", "report"),
 )
-ENGINE_GROUPS = {"handoff_ttft", "feature_ttft"}  # start real engines: minutes at any count
+ENGINE_GROUPS = {
+    "handoff_ttft",
+    "feature_ttft",
+    "report",
+}  # start real engines: minutes at any count
 SERVING_GROUPS = {"serving", "handoffs", "handoff_ttft", "feature_ttft"}
 
 if __name__ == "__main__":
