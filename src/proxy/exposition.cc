@@ -110,6 +110,11 @@ void add_requests(Families& to, const Sum& sum) {
           &Meter::handoffs_committed);
   counter("sluice_proxy_handoffs_ended_total", "Hand-offs that the proxy ended.",
           &Meter::handoffs_ended);
+  counter("sluice_proxy_decodes_early_total", "Decodes asked before their hand-off's commit.",
+          &Meter::decodes_early);
+  counter("sluice_proxy_decodes_early_lost_total",
+          "Those that were asked again, since prefill ended with something else.",
+          &Meter::decodes_early_lost);
   counter("sluice_proxy_transfer_params_cut_total", "Answers that had transfer parameters.",
           &Meter::transfer_params_cut);
   for (std::size_t i = 0; i < static_cast<std::size_t>(Fallback::kCount); ++i) {

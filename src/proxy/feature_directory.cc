@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <sluice/object_key.h>
@@ -45,17 +46,17 @@ std::string metadata_of(const Attributes& attributes) {
   return out.empty() ? std::string() : out.dump();
 }
 
-// What all keys of one hand-off begin with.
-std::string handoff_prefix(const std::string& tenant, const std::string& handoff) {
-  const auto key = ObjectKey::make({.tenant = tenant,
-                                    .kind = ObjectKind::kKvHandoff,
-                                    .model = "kv",
-                                    .revision = "1",
-                                    .encoder = "none",
-                                    .dtype = "uint8",
-                                    .id = handoff + "."});
+// A key of a hand-off; with an empty `rest` what all of them begin with.
+ObjectKey handoff_key(const std::string& tenant, std::string_view handoff, std::string_view rest) {
+  auto key = ObjectKey::make({.tenant = tenant,
+                              .kind = ObjectKind::kKvHandoff,
+                              .model = "kv",
+                              .revision = "1",
+                              .encoder = "none",
+                              .dtype = "uint8",
+                              .id = fmt::format("{}.{}", handoff, rest)});
   CHECK(key.has_value());  // the tenant was checked at start, the name is ours
-  return key->text();
+  return std::move(*key);
 }
 
 }  // namespace
@@ -96,6 +97,12 @@ std::optional<FoundFeature> FeatureDirectory::find(std::string_view model,
     return FoundFeature{std::move(*lease), metadata_of(*attributes)};
   }
   return std::nullopt;
+}
+
+bool FeatureDirectory::handoff_has_begun(std::string_view handoff) const {
+  const std::shared_ptr<const View> view = view_.load();
+  if (view->client == nullptr) return false;
+  return view->client->lookup(handoff_key(options_.tenant, handoff, "0.0.0")) == Presence::kPresent;
 }
 
 void FeatureDirectory::end_handoff(std::string handoff) {
@@ -185,7 +192,8 @@ void FeatureDirectory::end_waiting() {
         continue;
       }
     }
-    const auto removed = client_->invalidate(handoff_prefix(options_.tenant, handoff), kEndTimeout);
+    const auto removed =
+        client_->invalidate(handoff_key(options_.tenant, handoff, "").text(), kEndTimeout);
     const std::scoped_lock lock(mutex_);
     ++(removed ? counts_.ended : counts_.end_failures);
     counts_.objects_removed += removed.value_or(0);

@@ -4,7 +4,7 @@
 // Invariant: nothing here blocks a worker: look-ups and leases only read shared memory; whatever
 //            asks the daemon (attaching, boards, ending a hand-off) runs on this object's own
 //            thread.
-// Threads:   find(), end_handoff(), counts() from any. One thread of its own.
+// Threads:   find(), handoff_has_begun(), end_handoff(), counts() from any. One thread of its own.
 // Owner:     owns the attachment; a Lease that was handed out outlives it.
 // Failure:   without an arena nothing is found and nothing is ended: every feature is encoded, and
 //            hand-offs end by their engines and their pins. It attaches by itself when an arena
@@ -52,6 +52,9 @@ class FeatureDirectory {
 
   // Under any prefix that an engine of this tenant posted for this model.
   std::optional<FoundFeature> find(std::string_view model, std::string_view identifier) const;
+
+  // The first part of a hand-off's first generation is there: decode can begin to copy it.
+  bool handoff_has_begun(std::string_view handoff) const;
 
   // Removes what is left of a hand-off, soon and idempotently.
   void end_handoff(std::string handoff);

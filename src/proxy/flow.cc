@@ -8,7 +8,7 @@
 #include "proxy/affinity.h"
 #include "proxy/encode_stage.h"
 #include "proxy/media_digest.h"
-#include "proxy/prefill_stage.h"
+#include "proxy/prefill_run.h"
 #include "proxy/relay.h"
 #include "proxy/request_record.h"
 #include "proxy/waiting.h"
@@ -68,6 +68,30 @@ Cause cause_of(const OpenAiError& error) {
   return Cause::kUnhealthy;
 }
 
+// The call of a decode that was asked before prefill had ended: it ends with the client, and when
+// prefill ends otherwise than decode was told.
+class EarlyCall {
+ public:
+  EarlyCall(const Errand& of, http::StopSource& client, std::shared_ptr<PrefillRun> prefill,
+            std::function<bool()> in_vain)
+      : prefill_(std::move(prefill)), errand_(of), on_client_(client, [this] { stop_.stop(); }) {
+    errand_.stop = &stop_;
+    prefill_->on_end([this, in_vain = std::move(in_vain)] {
+      if (in_vain()) stop_.stop();
+    });
+  }
+  ~EarlyCall() { prefill_->on_end({}); }
+  EarlyCall(const EarlyCall&) = delete;
+  EarlyCall& operator=(const EarlyCall&) = delete;
+  Errand& errand() { return errand_; }
+
+ private:
+  std::shared_ptr<PrefillRun> prefill_;
+  http::StopSource stop_;
+  Errand errand_;
+  http::StopGuard on_client_;
+};
+
 class Flow {
  public:
   Flow(Core& core, Worker& worker, http::Exchange& exchange, Api api)
@@ -79,8 +103,9 @@ class Flow {
   ~Flow() {
     exchange_.on_gone({});
     if (!record_.engine_id.empty()) core_.live_ids.leave(record_.engine_id);
-    if (core_.features == nullptr) return;
-    for (std::string& handoff : handoffs_) core_.features->end_handoff(std::move(handoff));
+    if (prefill_ == nullptr) return;
+    prefill_->on_end({});
+    prefill_->stop();  // nobody waits for it, if it still runs
   }
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
@@ -113,7 +138,6 @@ class Flow {
   }
 
   void close() {
-    add(meter().handoffs_ended, handoffs_.size());
     record_.status = exchange_.begun() ? exchange_.status() : 499;
     const Instant ended = now();
     meter().request.observe_ns(ended - record_.began);
@@ -172,7 +196,7 @@ class Flow {
       co_await refuse(media.error());
       co_return false;
     }
-    media_ = std::move(*media);
+    *media_ = std::move(*media);
     co_return true;
   }
 
@@ -181,8 +205,8 @@ class Flow {
     const bool staged = understood_ && api_ != Api::kOther;
     references_ = staged && kRoles[role].takes_features && !core_.settings.forward_media;
     features_ = staged && kRoles[role].takes_features;
-    if (features_ && !media_.items.empty() && core_.director.known(kEncoderRole)) {
-      auto times = co_await encode_media(errand_, body_, media_);
+    if (features_ && !media_->items.empty() && core_.director.known(kEncoderRole)) {
+      auto times = co_await encode_media(errand_, body_, *media_);
       if (!times) {
         co_await give_up(std::move(times.error()));
         co_return;
@@ -192,23 +216,64 @@ class Flow {
     }
     if (staged && role == kDecodeRole && core_.director.known(kPrefillRole) &&
         can_hand_off(body_->scanned)) {
-      StageInput input{.request = body_->scanned,
-                       .media = media_,
-                       .target = exchange_.head().target,
-                       .references = references_,
-                       .features = features_};
-      auto prefilled = co_await prefill(errand_, input, handoffs_);
-      if (!prefilled) {
-        co_await give_up(std::move(prefilled.error()));
-        co_return;
-      }
-      references_ = input.references;
-      handoff_params_ = std::move(prefilled->handoff_params);
-      handoff_arena_ = std::move(prefilled->arena);
-      record_.times.queue_ns += prefilled->queue_ns;
-      record_.times.prefill_ns = prefilled->prefill_ns;
+      const bool going_on = co_await prefill_first();
+      if (!going_on) co_return;
     }
     co_await answer();
+  }
+
+  // Has the prompt computed, or begun to be; false when the request is over.
+  boost::asio::awaitable<bool> prefill_first() {
+    prefill_ = PrefillRun::start(errand_, {.body = body_,
+                                           .media = media_,
+                                           .target = exchange_.head().target,
+                                           .references = references_,
+                                           .features = features_});
+    const http::StopGuard on_stop(stop_, [this] { prefill_->stop(); });
+    if (core_.settings.decode_dispatch == DecodeDispatch::kAfterCommit) {
+      co_await prefill_->ended();
+    } else {
+      co_await prefill_->ended_or_begun();
+    }
+    if (prefill_->has_ended()) {
+      const bool going_on = co_await take_prefill();
+      co_return going_on;
+    }
+    early_ = prefill_->handoff();
+    handoff_params_ = fmt::format(
+        R"({{"do_remote_prefill":true,"do_remote_decode":false,"sluice_handoff":"{}","in_progress":true}})",
+        early_);
+    co_return true;
+  }
+
+  // Goes by what prefill answered; false when the request is over.
+  boost::asio::awaitable<bool> take_prefill() {
+    early_.clear();
+    handoff_params_.clear();
+    auto outcome = prefill_->take_outcome();
+    if (!outcome) {
+      co_await give_up(std::move(outcome.error()));
+      co_return false;
+    }
+    references_ = prefill_->references();
+    handoff_params_ = std::move(outcome->handoff_params);
+    handoff_arena_ = std::move(outcome->arena);
+    record_.times.queue_ns += outcome->queue_ns;
+    record_.times.prefill_ns = outcome->prefill_ns;
+    co_return true;
+  }
+
+  // From when on decode is what the client waits for. Prefill's time was not known before.
+  Instant handed_over(Instant sent) {
+    if (early_.empty() || !prefill_->has_ended()) return sent;
+    record_.times.prefill_ns = prefill_->took_ns();
+    return std::max(sent, prefill_->ended_at());
+  }
+
+  // Decode was asked before prefill had ended, and prefill has ended with something else.
+  bool asked_in_vain() const {
+    return !early_.empty() && prefill_->has_ended() && !prefill_->committed(early_) &&
+           !exchange_.begun();
   }
 
   Pieces answer_body(std::size_t role) {
@@ -219,8 +284,8 @@ class Flow {
       return out;
     }
     const bool takes = kRoles[role].takes_features;
-    BodyPlan plan{.edits = media_edits(request, media_, references_ && takes)};
-    if (takes && features_) plan.add = feature_params(media_, true);
+    BodyPlan plan{.edits = media_edits(request, *media_, references_ && takes)};
+    if (takes && features_) plan.add = feature_params(*media_, true);
     if (role == kDecodeRole && !handoff_params_.empty()) {
       if (!plan.add.empty()) plan.add += ",";
       plan.add += R"("kv_transfer_params":)" + kept_params();
@@ -239,15 +304,24 @@ class Flow {
     bool media_tried = false;
     for (std::uint32_t tries = 1;; ++tries) {
       record_.tries = tries;
+      if (!early_.empty() && prefill_->has_ended()) {
+        const bool going_on = co_await take_prefill();
+        if (!going_on) co_return;
+      }
       const std::size_t role = answer_role(core_.director);
       auto failure = co_await answer_once(role, avoid);
       if (!failure) co_return;
+      if (asked_in_vain() && !stop_.stopped()) {
+        add(meter().decodes_early_lost);
+        --tries;  // that was prefill's failure
+        continue;
+      }
       const sched::Next next = sched::after_failure(
           {.failure = failure->failure,
            .tries = tries,
            .tries_max = core_.settings.tries_max,
            .content_sent = exchange_.begun(),
-           .with_references = references_ && media_.has_references() && !failure->refused,
+           .with_references = references_ && media_->has_references() && !failure->refused,
            .media_tried = media_tried});
       if (next == sched::Next::kWithMedia && !strict()) {
         meter().fell_back(Fallback::kReferenceFailed);
@@ -275,8 +349,14 @@ class Flow {
     ask.accept = exchange_.head().header("accept");
     sched::Wish wish = wish_near(core_.director, role, handoff_arena_);
     wish.avoid = avoid;
+    std::optional<EarlyCall> early;
+    if (!early_.empty()) {
+      add(meter().decodes_early);
+      early.emplace(errand_, stop_, prefill_, [this] { return asked_in_vain(); });
+    }
+    Errand& errand = early ? early->errand() : errand_;
     const Instant asked = now();
-    auto called = co_await try_stage(errand_, ask, std::move(wish), body);
+    auto called = co_await try_stage(errand, ask, std::move(wish), body);
     if (!called) co_return std::move(called.error());
     record_.engine = called->running.instance()->spec.endpoint.text();
     record_.times.queue_ns += called->queue_ns;
@@ -288,27 +368,27 @@ class Flow {
     plan.first_content = [this, sent](std::vector<http::Header>& headers) {
       record_.first_content = now();
       meter().time_to_first_token.observe_ns(record_.first_content - record_.began);
-      media_.leases.clear();
+      media_->leases.clear();
       body_.reset();  // no stage will be tried again: a large body need not wait for a long answer
       // The first content of a whole answer is its end: what of it was the hand-off nobody can say.
       const bool told = record_.stream && !handoff_params_.empty();
-      const std::uint64_t took = record_.first_content - sent;
+      const std::uint64_t took = record_.first_content - handed_over(sent);
       (told ? record_.times.handoff_ns : record_.times.decode_ns) = took;
       if (debug_) headers.emplace_back("x-sluice-timing", record_.times.text());
     };
     if (debug_) {
       plan.last_comment = [this, sent] {
-        record_.times.decode_ns = now() - sent - record_.times.handoff_ns;
+        record_.times.decode_ns = now() - handed_over(sent) - record_.times.handoff_ns;
         return fmt::format(": x-sluice-timing {}\n\n", record_.times.text());
       };
     }
-    auto relayed = co_await relay(errand_, exchange_, *called, plan);
+    auto relayed = co_await relay(errand, exchange_, *called, plan);
     if (!relayed) {
-      add(meter().roles[role].failures);
+      if (!asked_in_vain()) add(meter().roles[role].failures);
       co_return std::move(relayed.error());
     }
     record_.answer_bytes = relayed->bytes;
-    record_.times.decode_ns = now() - sent - record_.times.handoff_ns;
+    record_.times.decode_ns = now() - handed_over(sent) - record_.times.handoff_ns;
     if (relayed->broken) {
       add(meter().roles[role].failures);
       add(meter().streams_broken);
@@ -378,9 +458,10 @@ class Flow {
   bool references_ = false;               // encoded items travel as references
   bool features_ = false;                 // the engines are told which features there are
   std::shared_ptr<const ReadBody> body_;  // shared with encodes: see ReadBody
-  RequestMedia media_;
-  std::vector<std::string> handoffs_;  // names of all tries
-  std::string handoff_params_, handoff_arena_;
+  std::shared_ptr<RequestMedia> media_ = std::make_shared<RequestMedia>();  // as body_
+  std::shared_ptr<PrefillRun> prefill_;                                     // null: there was none
+  std::string early_;  // hand-off that decode was told of before its commit
+  std::string handoff_params_, handoff_arena_;  // what decode is told
 };
 
 }  // namespace

@@ -65,6 +65,7 @@ struct Meter {
   Count clients_gone = 0, streams_broken = 0, events = 0;
   Count media_items = 0, encodes = 0, encodes_skipped = 0, encodes_coalesced = 0;
   Count handoffs_committed = 0, handoffs_ended = 0, transfer_params_cut = 0;
+  Count decodes_early = 0, decodes_early_lost = 0;  // asked before the commit; asked in vain
   std::array<Count, static_cast<std::size_t>(Fallback::kCount)> fallbacks{};
   std::array<Count, static_cast<std::size_t>(Cause::kCount)> refusals{};
 

@@ -8,6 +8,10 @@
 namespace sluice::proxy {
 
 enum class OnFailure : std::uint8_t { kFallback, kFail };
+enum class DecodeDispatch : std::uint8_t {
+  kAfterCommit,   // when prefill has answered
+  kAtFirstGroup,  // when the first layer group of the hand-off is in the arena
+};
 enum class WhenEncoderEmpty : std::uint8_t { kPrefill, kRefuse };
 
 struct Settings {
@@ -19,6 +23,7 @@ struct Settings {
   bool allow_image_embeds = false;
   bool allow_remote_engines = false;
   OnFailure on_failure = OnFailure::kFallback;
+  DecodeDispatch decode_dispatch = DecodeDispatch::kAfterCommit;
   WhenEncoderEmpty when_encoder_empty = WhenEncoderEmpty::kPrefill;
   std::uint32_t tries_max = 3;  // of a stage
   std::uint64_t body_bytes_max = 64u << 20;

@@ -25,10 +25,11 @@ constexpr std::array<std::pair<std::string_view, Script::Do>, 10> kDoings{{
     {"raw", Script::Do::kRaw},
 }};
 
-constexpr std::array<std::pair<std::string_view, std::uint64_t Script::*>, 7> kNumbers{{
+constexpr std::array<std::pair<std::string_view, std::uint64_t Script::*>, 8> kNumbers{{
     {"events", &Script::events},
     {"interval_ms", &Script::interval_ms},
     {"delay_ms", &Script::delay_ms},
+    {"linger_ms", &Script::linger_ms},
     {"code", &Script::code},
     {"event_bytes", &Script::event_bytes},
     {"split", &Script::split},

@@ -35,6 +35,7 @@ struct Script {
   std::uint64_t events = 0;       // tokens of the answer; 0: as many as the request asks
   std::uint64_t interval_ms = 0;  // between events
   std::uint64_t delay_ms = 0;     // before the answer
+  std::uint64_t linger_ms = 0;    // between what it leaves in the arena and the answer
   std::uint64_t code = 500;
   std::uint64_t event_bytes = 0;    // more text in each event
   std::uint64_t split = 0;          // at most so many bytes a write

@@ -302,8 +302,15 @@ void Server::perform(Connection& c) {
     exchange.outcome = "status";
     return answer(c, script.code, error_object("scripted", script.code), script.headers);
   }
-  if (auto put = put_results(exchange.ask); !put) {
-    return answer(c, 500, error_object(put.error().message, 500));
+  if (!exchange.has_put) {
+    exchange.has_put = true;
+    if (auto put = put_results(exchange.ask); !put) {
+      return answer(c, 500, error_object(put.error().message, 500));
+    }
+    if (script.linger_ms != 0) {
+      exchange.stage = Exchange::Stage::kDelayed;
+      return arm(c, now() + script.linger_ms * kNsPerMs);
+    }
   }
   if (breaks(script.what) && !script.after_events) return perform_before(c);
   if (script.what == Script::Do::kRaw) {

@@ -52,6 +52,7 @@ class Server {
     Entry* entry = nullptr;             // of the journal; null when it keeps no more
     std::uint64_t next = 0, total = 0;  // tokens of a stream
     Instant next_at = 0;
+    bool has_put = false;  // what it leaves in the arena
     enum class Stage : std::uint8_t { kDelayed, kStreaming, kStalled, kDraining } stage{};
     std::string outcome = "whole";
   };
