@@ -168,6 +168,13 @@ const std::vector<Row>& rows() {
          return either(v, "prefill", proxy::WhenEncoderEmpty::kPrefill, "refuse",
                        proxy::WhenEncoderEmpty::kRefuse, to.proxy.settings.when_encoder_empty);
        }},
+      {{"decode-dispatch", "after_commit|at_first_group", "after_commit",
+        "When decode is asked: when prefill has answered, or when the first layer group of the "
+        "hand-off is there."},
+       [](V v, S& to) {
+         return either(v, "after_commit", proxy::DecodeDispatch::kAfterCommit, "at_first_group",
+                       proxy::DecodeDispatch::kAtFirstGroup, to.proxy.settings.decode_dispatch);
+       }},
       {{"forward-media", "true|false", "false",
         "Send encoded media to prefill and decode all the same, instead of references."},
        [](V v, S& to) { return assign(app::parse_bool(v), to.proxy.settings.forward_media); }},
