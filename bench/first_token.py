@@ -3,20 +3,21 @@ NixlConnector and a colocated engine; features handed from encoder to prefill, b
 connector.
 
 Every arm runs the same model with the same flags on the same machine, in turns. Times are taken by
-the client: from sending a streamed request until its first event with content.
+the client, until the first event with content of a streamed answer.
 """
 
 import json
-import re
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from deployment import Deployment, EngineSpec
+from handoffs import Handoffs
 from images import NewImages
-from openai_client import Json, chat, first_token, page, post
+from openai_client import chat, first_token, post, stream
 from plan import Plan
 from programs import Series
 from real_engines import LARGE_PX, by_disk, deployment, model
@@ -40,45 +41,59 @@ def measure_handoff(build: Path, plan: Plan, results: Results, folder: Path) -> 
         EngineSpec("nixl-prefill", "colocated", peer, _side_channel(5600)),
         EngineSpec("nixl-decode", "colocated", peer, _side_channel(5700)),
     ]
-    with deployment(build, folder / "handoff", model("deep"), engines) as up:
-        ours: list[float] = []
-        theirs: list[float] = []
-        alone: list[float] = []
-        spent = 0.0
-        before = _counters(up.ports["prefill"])
-        for turn in range(plan.ttft_samples + 1):
-            text = _prompt(plan.ttft_prompt_tokens, turn)
-            handoff = {"do_remote_decode": True, "sluice_handoff": f"{turn + 1:032x}"}
-            mine = _handed(up, "prefill", "decode", text, handoff)
-            one = first_token(up.ports["colocated"], chat(text))
-            took = 0.0
-            if spent < PEER_BUDGET_S:
-                began = time.monotonic()
-                asked = {"do_remote_decode": True, "do_remote_prefill": False, **_NOBODY}
-                took = _handed(up, "nixl-prefill", "nixl-decode", text, asked)
-                spent += time.monotonic() - began
-            if turn == 0:  # the first request to an engine is slow
-                before = _counters(up.ports["prefill"])
+    from sluice._core import Client
+
+    with (
+        deployment(build, folder / "handoff", model("deep"), engines) as up,
+        Client.attach(directory=up.arena, label="bench", timeout=10.0) as client,
+    ):
+        _compare_handoffs(Handoffs(up, client), plan, results)
+
+
+def _compare_handoffs(handoffs: Handoffs, plan: Plan, results: Results) -> None:
+    arms: dict[str, Callable[[str], float]] = {
+        "after_commit_s": handoffs.after_commit,
+        "at_first_group_s": handoffs.at_first_group,
+        "colocated_s": handoffs.colocated,
+        "nixl_s": handoffs.by_nixl,
+        "nothing_s": handoffs.nothing,
+    }
+    series: Series = {name: [] for name in arms}
+    spent = 0.0
+    before: dict[str, float] = {}
+    for turn in range(plan.ttft_samples + 1):
+        text = _prompt(plan.ttft_prompt_tokens, turn)
+        for name, ask in arms.items():
+            if name == "nixl_s" and spent > PEER_BUDGET_S:
                 continue
-            ours.append(mine)
-            alone.append(one)
-            theirs += [took] if took else []
-        after = _counters(up.ports["prefill"])
-    series = {"sluice_s": ours, "colocated_s": alone, "nixl_s": theirs}
+            began = time.monotonic()
+            took = ask(text)
+            spent += time.monotonic() - began if name == "nixl_s" else 0.0
+            if turn > 0:  # the first request to an engine is slow
+                series[name].append(took)
+        before = before or handoffs.counted()
+    _report_handoffs(series, before, handoffs.counted(), results)
+
+
+def _report_handoffs(
+    series: Series, before: dict[str, float], after: dict[str, float], results: Results
+) -> None:
     sent, waited = (after[name] - before[name] for name in ("send_us", "save_wait_us"))
+    count = len(series["after_commit_s"]) + len(series["at_first_group_s"])
     moved = {"send_us": [sent], "save_wait_us": [waited]}
-    results.put(
-        "handoff_overlap", 1 - waited / sent, moved, f"{sent / len(ours) / 1e3:.1f} ms each"
+    results.put("handoff_overlap", 1 - waited / sent, moved, f"{sent / count / 1e3:.1f} ms each")
+    ms = {name: 1e3 * statistics.median(samples) for name, samples in series.items()}
+    dispatch = min(("after_commit_s", "at_first_group_s"), key=lambda name: ms[name])
+    other = max(("after_commit_s", "at_first_group_s"), key=lambda name: ms[name])
+    ours, alone, theirs = ms[dispatch], ms["colocated_s"], ms["nixl_s"]
+    note = (
+        f"{theirs:.0f} ms to {ours:.0f} ms with decode sent {dispatch[:-2]}; "
+        f"{other[:-2]} {ms[other]:.0f} ms; a prompt of one token takes {ms['nothing_s']:.0f} ms; "
+        f"{len(series['nixl_s'])} of theirs"
     )
-    mine, one = statistics.median(ours), statistics.median(alone)
-    note = f"{1e3 * mine:.0f} ms"
-    results.put(
-        "decode_ttft_vs_nixl",
-        statistics.median(theirs) / mine,
-        series,
-        f"{note} against {1e3 * statistics.median(theirs):.0f} ms, {len(theirs)} of theirs",
-    )
-    results.put("decode_ttft_vs_colocated", mine / one, series, f"{note}, {1e3 * one:.0f} ms")
+    results.put("decode_ttft_vs_nixl", theirs / ours, series, note)
+    note = f"{ours:.0f} ms, {alone:.0f} ms"
+    results.put("decode_ttft_vs_colocated", ours / alone, series, note)
 
 
 def measure_features(build: Path, plan: Plan, results: Results, folder: Path) -> None:
@@ -97,36 +112,41 @@ def measure_features(build: Path, plan: Plan, results: Results, folder: Path) ->
 def _compare_features(up: Deployment, plan: Plan, results: Results) -> None:
     fresh = NewImages(LARGE_PX)
 
-    def ours(image: str) -> float:
-        return first_token(up.ports["proxy"], chat("What is it? ", image))
+    def ours(image: str) -> Took:
+        got = stream(up.ports["proxy"], chat("What is it? ", image))
+        return Took(got.stages_ms.get("encode", 0.0) / 1e3, got.first_s)
 
-    def theirs(image: str) -> float:
+    def theirs(image: str) -> Took:
         """As vLLM's example of a proxy does: the encoder first, then the whole request."""
         began = time.monotonic()
         post(up.ports["disk-encoder"], chat("", image, max_tokens=1, stream=False), up.token)
-        before = time.monotonic() - began
-        return before + first_token(up.ports["disk-decode"], chat("What is it? ", image), up.token)
+        encoded_s = time.monotonic() - began
+        rest_s = first_token(up.ports["disk-decode"], chat("What is it? ", image), up.token)
+        return Took(encoded_s, encoded_s + rest_s)
 
     for ask in (ours, theirs):
         ask(fresh.next())
     series: Series = {}
     ratios = []
+    notes = []
     for concurrent in plan.ttft_concurrency:
-        mine: list[float] = []
-        others: list[float] = []
+        mine: list[Took] = []
+        others: list[Took] = []
         for turn in range(max(1, plan.ttft_images // concurrent)):
             sides = [(ours, mine), (theirs, others)]
             for ask, took in sides if turn % 2 == 0 else reversed(sides):
                 took += _at_once(ask, [fresh.next() for _ in range(concurrent)], concurrent)
-        series |= {f"sluice_{concurrent}_s": mine, f"disk_{concurrent}_s": others}
-        ratios.append(statistics.mean(others) / statistics.mean(mine))
-    shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    results.put("epd_ttft_vs_disk", min(ratios), series, f"at {plan.ttft_concurrency}: {shown}")
+        for name, found in (("sluice", mine), ("disk", others)):
+            series[f"{name}_{concurrent}_s"] = [one.first_s for one in found]
+            series[f"{name}_{concurrent}_encode_s"] = [one.encode_s for one in found]
+        ratios.append(_mean_ms(others) / _mean_ms(mine))
+        notes.append(f"at {concurrent}: {_shown(others)} to {_shown(mine)}")
+    results.put("epd_ttft_vs_disk", min(ratios), series, f"encode + rest, {', '.join(notes)}")
 
     images = [fresh.next() for _ in range(plan.ttft_images)]
-    distinct = _at_once(ours, images, 1)
+    distinct = [one.first_s for one in _at_once(ours, images, 1)]
     _empty_caches(up)
-    repeated = _at_once(ours, images, 1)
+    repeated = [one.first_s for one in _at_once(ours, images, 1)]
     series = {"distinct_s": distinct, "repeated_s": repeated}
     first, again = statistics.median(distinct), statistics.median(repeated)
     note = f"{1e3 * first:.0f} ms, then {1e3 * again:.0f} ms"
@@ -134,27 +154,22 @@ def _compare_features(up: Deployment, plan: Plan, results: Results) -> None:
     results.put("encode_skip_ttft_ms", 1e3 * (first - again), series)
 
 
-_NOBODY = dict.fromkeys(
-    ("remote_engine_id", "remote_block_ids", "remote_host", "remote_port"), None
-)
+@dataclass(frozen=True)
+class Took:
+    encode_s: float  # until the encoder had answered
+    first_s: float  # until the first token
 
 
-def _handed(up: Deployment, prefill: str, decode: str, text: str, asked: Json) -> float:
-    """Has one engine compute the prompt; the time to first token of the other."""
-    body = chat(text, max_tokens=1, stream=False, kv_transfer_params=asked)
-    params = post(up.ports[prefill], body, up.token)["kv_transfer_params"]
-    if not params or not params.get("do_remote_prefill"):
-        raise RuntimeError(f"{prefill} handed nothing off: {params}")
-    return first_token(up.ports[decode], chat(text, kv_transfer_params=params), up.token)
+def _mean_ms(took: Sequence[Took]) -> float:
+    return 1e3 * statistics.mean(one.first_s for one in took)
 
 
-def _counters(port: int) -> dict[str, float]:
-    """What an engine's KV connector has counted."""
-    found = re.findall(r"^sluice_kv_(\w+?)_total\S* (\S+)$", page(port, "/metrics"), re.MULTILINE)
-    return {name: float(value) for name, value in found}
+def _shown(took: Sequence[Took]) -> str:
+    encode = 1e3 * statistics.mean(one.encode_s for one in took)
+    return f"{encode:.0f} + {_mean_ms(took) - encode:.0f} ms"
 
 
-def _at_once(ask: Callable[[str], float], images: Sequence[str], concurrent: int) -> list[float]:
+def _at_once(ask: Callable[[str], Took], images: Sequence[str], concurrent: int) -> list[Took]:
     with ThreadPoolExecutor(concurrent) as pool:
         return list(pool.map(ask, images))
 

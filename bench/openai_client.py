@@ -9,11 +9,12 @@ Failure: RuntimeError for an answer that is not 200, a stream without content or
 import http.client
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 CHAT = "/v1/chat/completions"
 TIMEOUT_S = 300.0
+STAGES = b": x-sluice-timing"  # a comment before the end of the proxy's streams
 DIGITS = 5  # of a log-probability that are kept
 
 Json = dict[str, Any]
@@ -27,6 +28,7 @@ class Streamed:
     last_s: float
     gaps_s: tuple[float, ...]  # between events with tokens
     tokens: tuple[tuple[str, float], ...]  # with their log-probabilities, when these were asked for
+    stages_ms: dict[str, float] = field(default_factory=dict)  # as the proxy measured them
 
 
 def chat(text: str, image: str = "", **more: Any) -> Json:
@@ -50,8 +52,11 @@ def stream(port: int, body: Json, token: str = "") -> Streamed:
     first_s, last_s = 0.0, 0.0
     gaps_s: list[float] = []
     tokens: list[tuple[str, float]] = []
+    stages_ms: dict[str, float] = {}
     try:
         for line in _sent(connection, port, CHAT, body, token):
+            if line.startswith(STAGES):
+                stages_ms = _stages(line.removeprefix(STAGES).decode())
             if not line.startswith(b"data: {"):
                 continue
             now_s = time.monotonic() - began
@@ -71,7 +76,7 @@ def stream(port: int, body: Json, token: str = "") -> Streamed:
         connection.close()
     if not first_s:
         raise RuntimeError(f"port {port}: a stream without content")
-    return Streamed(first_s, last_s, tuple(gaps_s), tuple(tokens))
+    return Streamed(first_s, last_s, tuple(gaps_s), tuple(tokens), stages_ms)
 
 
 def first_token(port: int, body: Json, token: str = "") -> float:
@@ -102,7 +107,7 @@ def page(port: int, path: str) -> str:
 def _sent(
     connection: http.client.HTTPConnection, port: int, path: str, body: Json, token: str
 ) -> http.client.HTTPResponse:
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", "X-Sluice-Debug": "1"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
     connection.request("POST", path, json.dumps(body), headers)
@@ -115,3 +120,9 @@ def _sent(
 def _tokens(choice: Json) -> list[tuple[str, float]]:
     logprobs = (choice.get("logprobs") or {}).get("content") or []
     return [(one["token"], round(one["logprob"], DIGITS)) for one in logprobs]
+
+
+def _stages(text: str) -> dict[str, float]:
+    """Of `queue=0.1, encode=53.0`."""
+    pairs = (entry.partition("=") for entry in text.strip(" :\r\n").split(",") if "=" in entry)
+    return {name.strip(): float(value) for name, _, value in pairs}

@@ -1,0 +1,100 @@
+"""The ways to a first token whose prompt was computed by another engine, and what stands beside
+them.
+
+A time counts from when prefill had answered until decode's first content; of a colocated engine,
+from the request. Threads: one at a time.
+"""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from deployment import Deployment
+from openai_client import Json, chat, first_token, page, post
+
+if TYPE_CHECKING:
+    from sluice._core import Client
+
+WAIT_S = 120.0  # for the first part of a hand-off
+
+
+class Handoffs:
+    """Of engines called prefill, decode, colocated, nixl-prefill and nixl-decode; `client`: of the
+    arena.
+    """
+
+    def __init__(self, up: Deployment, client: "Client") -> None:
+        self._up = up
+        self._client = client
+        self._number = 0
+
+    def after_commit(self, text: str) -> float:
+        """Decode is asked when prefill has answered."""
+        return self._handed("prefill", "decode", text, self._name())
+
+    def by_nixl(self, text: str) -> float:
+        nobody = ("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")
+        asked = {
+            "do_remote_decode": True,
+            "do_remote_prefill": False,
+            **dict.fromkeys(nobody, None),
+        }
+        return self._handed("nixl-prefill", "nixl-decode", text, asked)
+
+    def at_first_group(self, text: str) -> float:
+        """Decode is asked when the first part is in the arena, as the proxy does with
+        `decode-dispatch = at_first_group`."""
+        from sluice._core import KvKeys
+
+        asked = self._name()
+        first = KvKeys("default", str(asked["sluice_handoff"])).part(0, 0, 0)
+        early = {
+            "do_remote_prefill": True,
+            "do_remote_decode": False,
+            "sluice_handoff": asked["sluice_handoff"],
+            "in_progress": True,
+        }
+
+        def prefilled() -> float:
+            self._prefilled("prefill", text, asked)
+            return time.monotonic()
+
+        with ThreadPoolExecutor(1) as pool:
+            computing = pool.submit(prefilled)
+            if self._client.wait([first], WAIT_S) != ["present"]:
+                computing.result()  # whatever prefill says of it
+                raise RuntimeError("prefill wrote no part of its hand-off")
+            began = time.monotonic()
+            body = chat(text, kv_transfer_params=early)
+            took = first_token(self._up.ports["decode"], body, self._up.token)
+            return began + took - computing.result()
+
+    def colocated(self, text: str) -> float:
+        return first_token(self._up.ports["colocated"], chat(text))
+
+    def nothing(self, text: str) -> float:
+        """What any request costs: decode computes a prompt that has one letter of the text."""
+        return first_token(self._up.ports["decode"], chat(text[:1]), self._up.token)
+
+    def counted(self) -> dict[str, float]:
+        """What prefill's KV connector has counted."""
+        text = page(self._up.ports["prefill"], "/metrics")
+        found = re.findall(r"^sluice_kv_(\w+?)_total\S* (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
+    def _name(self) -> Json:
+        self._number += 1
+        return {"do_remote_decode": True, "sluice_handoff": f"{self._number:032x}"}
+
+    def _prefilled(self, engine: str, text: str, asked: Json) -> Json:
+        body = chat(text, max_tokens=1, stream=False, kv_transfer_params=asked)
+        params = post(self._up.ports[engine], body, self._up.token)["kv_transfer_params"]
+        if not params or not params.get("do_remote_prefill"):
+            raise RuntimeError(f"{engine} handed nothing off: {params}")
+        return dict(params)
+
+    def _handed(self, prefill: str, decode: str, text: str, asked: Json) -> float:
+        params = self._prefilled(prefill, text, asked)
+        body = chat(text, kv_transfer_params=params)
+        return first_token(self._up.ports[decode], body, self._up.token)
