@@ -35,7 +35,7 @@ test: build-all ## everything that must pass; closes with a count
 bench: build-all ## the numbers of README.md, each beside its bar
 	@PYTHONPATH=build/release/python:demo/support $(PYTHON) bench/run.py $(BENCH_ARGS)
 
-check: build ## format, clang-tidy, include direction, environment reads, ruff, mypy
+check: build ## format, clang-tidy, include direction, environment reads, awaits, ruff, mypy
 	@$(PYTHON) tools/check.py $(CHECK_ARGS)
 
 sanitize: build ## C++ and proxy tests under address, undefined-behaviour and thread sanitizers

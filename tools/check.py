@@ -1,5 +1,5 @@
-"""`make check`: format, include direction, environment reads, ruff, mypy and clang-tidy, quickest
-first.
+"""`make check`: format, include direction, environment reads, awaits, ruff, mypy and clang-tidy,
+quickest first.
 
 Runs all of them even when one fails, prints one line for each, and what a failing one said. Exits 1
 if any failed. `check.py NAME...` runs only those named; `check.py --fix` lets clang-format and ruff
@@ -61,6 +61,7 @@ CHECKS: dict[str, Callable[[bool], list[Command]]] = {
     "format": format_command,
     "includes": own_tool("check_includes.py"),
     "environment": own_tool("check_environment.py"),
+    "awaits": own_tool("check_awaits.py"),
     "ruff": ruff_commands,
     "mypy": mypy_commands,
     "tidy": own_tool("tidy.py"),

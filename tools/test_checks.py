@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_awaits
 import check_environment
 import check_includes
 import processes
@@ -118,3 +119,37 @@ assert not processes.children()
 """
     tools = Path(processes.__file__).parent
     subprocess.run([sys.executable, "-c", script, tools, tmp_path / "log"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "co_await f(a);",
+        "auto x = co_await f(a, {});",
+        "while (a && b) co_await f();",
+        "if (a || b) {\n  co_await f();\n}",
+        "if (auto x = co_await f(a); !x) co_return x;",
+        "co_return co_await spawn(io, [&]() -> awaitable<Thing<A>> { co_return a && b; }, token);",
+        "// a && co_await b()\nco_await b();",
+        'co_await f("a && {b}");',
+    ],
+)
+def test_an_await_that_stands_alone_is_allowed(code: str) -> None:
+    assert check_awaits.check(code) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("x = a && co_await f();", "behind a conditional"),
+        ("if (a && co_await f()) g();", "behind a conditional"),
+        ("x = a ? co_await f() : b;", "behind a conditional"),
+        ("while (!a || co_await f()) g();", "behind a conditional"),
+        ("co_await f(a ? b : c);", "hold a conditional"),
+        ("co_await f({.a = 1});", "hold a braced list"),
+        ("auto x =\n    co_await f(Thing{1, 2});", "hold a braced list"),
+    ],
+)
+def test_an_await_that_gcc_compiles_wrongly_is_named(code: str, reason: str) -> None:
+    ((_, said),) = check_awaits.check("\n" + code)
+    assert reason in said

@@ -179,9 +179,10 @@ asio::awaitable<bool> Connection::next_request() {
     co_await wait_for_input();
   }
   if (timed_out_) {
-    co_await refuse({.status = 408,
-                     .code = "header_timeout",
-                     .what = "the request's header took too long to arrive"});
+    Refusal late{.status = 408,
+                 .code = "header_timeout",
+                 .what = "the request's header took too long to arrive"};
+    co_await refuse(std::move(late));
   }
   co_return false;
 }

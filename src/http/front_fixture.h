@@ -32,7 +32,7 @@ inline boost::asio::awaitable<Status> write_one(Exchange& exchange, std::string_
 
 // Answers "METHOD TARGET BODY".
 inline boost::asio::awaitable<void> echo(std::size_t, Exchange& exchange) {
-  auto body = co_await exchange.read_body(std::uint64_t{32} << 20);
+  auto body = co_await exchange.read_body(32 << 20);
   if (!body) co_return;
   std::string text = exchange.head().method + " " + exchange.head().target + " ";
   text.append(body->text());

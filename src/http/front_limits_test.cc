@@ -266,7 +266,8 @@ TEST(FrontLimits, AnIdleConnectionTakesAtMost16KiB) {
   FrontOptions options;
   options.handle = [](std::size_t, Exchange& exchange) -> asio::awaitable<void> {
     const auto body = co_await exchange.read_body(1 << 20);
-    static_cast<void>(co_await exchange.answer(body ? 200 : 500, {}, "ok"));
+    const unsigned status = body ? 200 : 500;
+    static_cast<void>(co_await exchange.answer(status, {}, "ok"));
   };
   TestFront front(std::move(options));
   const std::string large = "POST /a HTTP/1.1\r\nHost: x\r\nA: " + std::string(8'000, 'a') +

@@ -184,7 +184,7 @@ inline boost::asio::awaitable<Outcome> fetch(Upstream& upstream, const UpstreamR
     co_return out;
   }
   out.status = (*call)->status();
-  auto body = co_await (*call)->read_all(std::size_t{64} << 20);
+  auto body = co_await (*call)->read_all(64 << 20);
   out.whole = body.has_value();
   if (body) {
     out.body = std::move(*body);
