@@ -8,12 +8,13 @@ there is none.
 
 import re
 import sys
-from pathlib import Path
 
 from sources import ROOT, cpp_files
 
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
-LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:\([^()]*\))?\s*(?:mutable|noexcept)?\s*(?:->\s*[\w:<>]+\s*)?\{")
+LAMBDA = re.compile(
+    r"\[[^\[\]]*\]\s*(?:\([^()]*\))?\s*(?:mutable|noexcept)?\s*(?:->\s*[\w:<>]+\s*)?\{"
+)
 CONDITIONAL = re.compile(r"&&|\|\||\?")
 
 
