@@ -2,10 +2,13 @@
 
 Models have random weights and the shapes that matter here (demo/models.py makes them):
 
-wide   features of a real model's size at little cost of encoding: rows of 3,584 values with three
-       DeepStack levels, 7.3 MB for an image of 512 x 512, behind a tower of three layers; its
-       language model is shallow
+wide   features of a real model's size at little cost of computing: rows of 3,584 values with three
+       DeepStack levels, 7.3 MB for an image of 512 x 512, behind a narrow tower of three layers;
+       its language model has three narrow layers
 deep   KV of a real model's size at little cost of computing: 28 layers, 28 KB a token
+
+A processor computes what an accelerator computes some hundred times slower, and moves bytes nearly
+as fast: with little to compute, the shares of the two are closer to those of an accelerator.
 """
 
 import json
@@ -20,8 +23,8 @@ from programs import run
 ROOT = Path(__file__).resolve().parent.parent
 MODELS: dict[str, tuple[str, ...]] = {
     "wide": (
-        *("qwen3_vl", "--width", "3584", "--layers", "3", "--heads", "4"),
-        *("--inner-width", "512", "--vision-layers", "3"),
+        *("qwen3_vl", "--width", "3584", "--layers", "3", "--heads", "2"),
+        *("--inner-width", "128", "--vision-layers", "3", "--vision-width", "64"),
     ),
     "deep": ("qwen2_5_vl", "--layers", "28", "--kv-heads", "4"),
 }

@@ -10,6 +10,8 @@ sluice     an encoder, a prefill and a decode engine behind sluice-proxy, featur
 Threads: ask() from any; the rest from one.
 """
 
+import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +22,6 @@ from openai_client import Json, Streamed, post, stream
 from real_engines import by_disk
 
 RUNNING_MAX = 32
-MB = 1e6
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ArmPlan:
     """An arm that has not been started."""
 
     name: str
@@ -59,11 +60,11 @@ class Plan:
     proxy: bool = False
 
 
-def plans(folder: Path) -> list[Plan]:
+def plans(folder: Path) -> list[ArmPlan]:
     """`folder`: where the disk connector's files go; it exists."""
     return [
-        Plan("colocated", (EngineSpec("engine", "colocated"),), "1 engine that does everything"),
-        Plan(
+        ArmPlan("colocated", (EngineSpec("engine", "colocated"),), "1 engine that does everything"),
+        ArmPlan(
             "disk",
             (
                 EngineSpec("encoder", "colocated", by_disk("ec_producer", folder)),
@@ -71,7 +72,7 @@ def plans(folder: Path) -> list[Plan]:
             ),
             "2 engines, encoder and prefill+decode; vLLM's disk connector with its flow",
         ),
-        Plan(
+        ArmPlan(
             "sluice",
             (
                 EngineSpec("encoder", "encoder"),
@@ -84,7 +85,7 @@ def plans(folder: Path) -> list[Plan]:
     ]
 
 
-def deployment_of(plan: Plan, build: Path, folder: Path) -> Deployment:
+def deployment_of(plan: ArmPlan, build: Path, folder: Path) -> Deployment:
     return real_engines.deployment(
         build,
         folder / plan.name,
@@ -95,7 +96,7 @@ def deployment_of(plan: Plan, build: Path, folder: Path) -> Deployment:
     )
 
 
-def arm(plan: Plan, up: Deployment, disk: Path) -> Arm:
+def arm(plan: ArmPlan, up: Deployment, disk: Path) -> Arm:
     """The arm of a plan whose engines are up."""
 
     def alone(body: Json) -> Streamed:
@@ -124,8 +125,6 @@ def arm(plan: Plan, up: Deployment, disk: Path) -> Arm:
 
 
 def _timed(work: Callable[[], object]) -> float:
-    import time
-
     began = time.monotonic()
     work()
     return time.monotonic() - began
@@ -142,8 +141,6 @@ def _size_of(folder: Path) -> float:
 
 def _counted(arena: str) -> Moved:
     """What the connectors of all engines have posted on their pages in the arena."""
-    import json
-
     from sluice._core import Client
 
     sums: dict[str, float] = {}

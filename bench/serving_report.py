@@ -46,10 +46,11 @@ def measure(build: Path, plan: Plan, folder: Path, out: Path) -> None:
             bodies = requests.of(cell, count)
             for turn in range(len(arms)):
                 one = arms[(place + turn) % len(arms)]
-                report.add(_drive(one, cell, known, bodies))
+                report.add(drive(one, cell, known, bodies))
             arms = [one for one in arms if not report.given_up(one.name)]
             report.write()
             _progress(f"{place + 1} of {len(todo)}: {cell.title}", began)
+    report.write()
     print(report_page.text(report.arms, report.measured, report.problems), flush=True)
     if report.problems:
         raise RuntimeError("\n".join(report.problems))
@@ -130,7 +131,7 @@ def _arms(build: Path, folder: Path, disk: Path, report: Report) -> Iterator[lis
         yield arms
 
 
-def _drive(arm: Arm, cell: Cell, known: Sequence[Json], bodies: Sequence[Json]) -> Measured:
+def drive(arm: Arm, cell: Cell, known: Sequence[Json], bodies: Sequence[Json]) -> Measured:
     done = Measured(arm.name, cell)
     try:
         for body in known:

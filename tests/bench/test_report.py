@@ -121,7 +121,7 @@ def test_the_picture_has_a_bar_for_each_arm_cell_and_quantity() -> None:
 
 
 class Up:
-    """What _drive() needs of a deployment."""
+    """What drive() needs of a deployment."""
 
     def cpu_s(self) -> float:
         return 1.0
@@ -138,8 +138,8 @@ def test_a_cell_in_which_a_request_fails_is_a_failure_and_no_figure() -> None:
 
     arm = Arm("disk", 2, "two", Up(), ask, Moved)  # type: ignore[arg-type]
     cell, requests = Cell("small", 0, 1), Requests()
-    good = serving_report._drive(arm, cell, [], requests.of(cell, 2))
+    good = serving_report.drive(arm, cell, [], requests.of(cell, 2))
     assert (good.failure, len(good.answers)) == ("", 2)
-    bad = serving_report._drive(arm, cell, [], requests.of(cell, 2))
+    bad = serving_report.drive(arm, cell, [], requests.of(cell, 2))
     assert bad.failure == "port 1: HTTP 500"
     assert "failure" in report_page.entry(bad)
