@@ -1,13 +1,13 @@
 """The ways to a first token whose prompt was computed by another engine, and what stands beside
 them.
 
-A time counts from when prefill had answered until decode's first content; of a colocated engine,
-from the request. Threads: one at a time.
+Threads: one at a time.
 """
 
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deployment import Deployment
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from sluice._core import Client
 
 WAIT_S = 120.0  # for the first part of a hand-off
+
+
+@dataclass(frozen=True)
+class Took:
+    prefill_s: float  # until prefill had answered
+    first_s: float  # from then on, until the first content
 
 
 class Handoffs:
@@ -29,11 +35,11 @@ class Handoffs:
         self._client = client
         self._number = 0
 
-    def after_commit(self, text: str) -> float:
+    def after_commit(self, text: str) -> Took:
         """Decode is asked when prefill has answered."""
         return self._handed("prefill", "decode", text, self._name())
 
-    def by_nixl(self, text: str) -> float:
+    def by_nixl(self, text: str) -> Took:
         nobody = ("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")
         asked = {
             "do_remote_decode": True,
@@ -42,7 +48,7 @@ class Handoffs:
         }
         return self._handed("nixl-prefill", "nixl-decode", text, asked)
 
-    def at_first_group(self, text: str) -> float:
+    def at_first_group(self, text: str) -> Took:
         """Decode is asked when the first part is in the arena, as the proxy does with
         `decode-dispatch = at_first_group`."""
         from sluice._core import KvKeys
@@ -61,6 +67,7 @@ class Handoffs:
             return time.monotonic()
 
         with ThreadPoolExecutor(1) as pool:
+            start = time.monotonic()
             computing = pool.submit(prefilled)
             if self._client.wait([first], WAIT_S) != ["present"]:
                 computing.result()  # whatever prefill says of it
@@ -68,14 +75,15 @@ class Handoffs:
             began = time.monotonic()
             body = chat(text, kv_transfer_params=early)
             took = first_token(self._up.ports["decode"], body, self._up.token)
-            return began + took - computing.result()
+            answered = computing.result()
+            return Took(answered - start, began + took - answered)
 
-    def colocated(self, text: str) -> float:
-        return first_token(self._up.ports["colocated"], chat(text))
+    def colocated(self, text: str) -> Took:
+        return Took(0.0, first_token(self._up.ports["colocated"], chat(text)))
 
-    def nothing(self, text: str) -> float:
+    def nothing(self, text: str) -> Took:
         """What any request costs: decode computes a prompt that has one letter of the text."""
-        return first_token(self._up.ports["decode"], chat(text[:1]), self._up.token)
+        return Took(0.0, first_token(self._up.ports["decode"], chat(text[:1]), self._up.token))
 
     def counted(self) -> dict[str, float]:
         """What prefill's KV connector has counted."""
@@ -94,7 +102,10 @@ class Handoffs:
             raise RuntimeError(f"{engine} handed nothing off: {params}")
         return dict(params)
 
-    def _handed(self, prefill: str, decode: str, text: str, asked: Json) -> float:
+    def _handed(self, prefill: str, decode: str, text: str, asked: Json) -> Took:
+        start = time.monotonic()
         params = self._prefilled(prefill, text, asked)
+        answered = time.monotonic()
         body = chat(text, kv_transfer_params=params)
-        return first_token(self._up.ports[decode], body, self._up.token)
+        took = first_token(self._up.ports[decode], body, self._up.token)
+        return Took(answered - start, took)
