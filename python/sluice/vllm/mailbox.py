@@ -11,7 +11,6 @@ Limits:  the last ACKS_MAX acknowledgements and ERRORS_MAX errors; a board stays
 """
 
 import json
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,78 +19,36 @@ from typing import Any
 from sluice import _core
 from sluice.vllm.attachment import Attachment
 from sluice.vllm.counters import Counters
+from sluice.vllm.page import Page
 from sluice.vllm.topology import Identity
 
+KIND = "sluice_vllm"
 FORMAT = 1
 ACKS_MAX = 512
 ERRORS_MAX = 16
 
 
-class Board:
+class Board(Page):
     """What this process posts."""
 
     def __init__(self, attachment: Attachment, identity: Identity, counters: Counters) -> None:
-        self._attachment = attachment
-        self._identity = identity
-        self._counters = counters
-        self._lock = threading.Lock()
-        self._facts: dict[str, Any] = {}
+        super().__init__(KIND, FORMAT, attachment, identity, counters)
         self._acknowledged: OrderedDict[int, None] = OrderedDict()
         self._errors: deque[str] = deque(maxlen=ERRORS_MAX)
-        self._version = 0  # changes with every fact, acknowledgement and error
-        self._posted: tuple[int, int, int, int] | None = None
-
-    def state(self, name: str, value: Any) -> None:
-        """A fact about this process; JSON values only. Seen with the next post."""
-        with self._lock:
-            self._facts[name] = value
-            self._version += 1
 
     def acknowledge(self, transfer: int) -> None:
-        with self._lock:
+        with self._change():
             self._acknowledged.pop(transfer, None)
             self._acknowledged[transfer] = None
-            self._version += 1
             while len(self._acknowledged) > ACKS_MAX:
                 self._acknowledged.popitem(last=False)
 
     def complain(self, text: str) -> None:
-        with self._lock:
+        with self._change():
             self._errors.append(text[:200])
-            self._version += 1
 
-    def post(self) -> None:
-        """Posts if anything changed. Never raises: what cannot be posted now is posted later."""
-        client = self._attachment.client
-        if client is None:
-            return
-        try:
-            with self._lock:
-                now = (client.boot, client.id, self._version, self._counters.version)
-                if now != self._posted:
-                    client.post(self._text(client.boot))
-                    self._posted = now
-        except _core.Error:
-            return
-
-    def keep(self, client: "_core.Client") -> bool:
-        """Keeper's listener: a fresh attachment has an empty page, which is written here."""
-        self.post()
-        return False
-
-    def _text(self, boot: int) -> str:
-        board = {
-            "sluice_vllm": FORMAT,
-            "engine": self._identity.engine,
-            "side": self._identity.side,
-            "rank": self._identity.rank,
-            "boot": boot,
-            "counters": self._counters.snapshot(),
-            "acknowledged": list(self._acknowledged),
-            "errors": list(self._errors),
-            **self._facts,
-        }
-        return json.dumps(board, separators=(",", ":"))
+    def _more(self) -> dict[str, Any]:
+        return {"acknowledged": list(self._acknowledged), "errors": list(self._errors)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +112,7 @@ def _read(text: str) -> dict[str, Any] | None:
         board = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(board, dict) or board.get("sluice_vllm") != FORMAT:
+    if not isinstance(board, dict) or board.get(KIND) != FORMAT:
         return None
     return board
 

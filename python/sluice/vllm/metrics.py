@@ -5,7 +5,6 @@ and from their step metadata, whichever is newer, because vLLM does not carry it
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from vllm.distributed.ec_transfer.ec_connector.metrics import (
     ECConnectorPromMetrics,
@@ -13,26 +12,13 @@ from vllm.distributed.ec_transfer.ec_connector.metrics import (
 )
 
 from sluice.vllm.counters import COUNTERS, total
-
-if TYPE_CHECKING:
-    from vllm.config import VllmConfig
+from sluice.vllm.prometheus import CountMetrics, CountStats
 
 
-class SluiceECStats(ECConnectorStats):  # type: ignore[misc]  # vLLM has no types here
-    """`data`: counter name -> how much it grew."""
+class SluiceECStats(CountStats, ECConnectorStats):  # type: ignore[misc]  # vLLM has no types here
+    """Counts of COUNTERS."""
 
-    def reset(self) -> None:
-        self.data: dict[str, int] = {}
-
-    def aggregate(self, other: ECConnectorStats) -> "SluiceECStats":
-        self.data = total([self.data, other.data])
-        return self
-
-    def reduce(self) -> dict[str, int | float]:
-        return {name: value for name, value in sorted(self.data.items()) if value}
-
-    def is_empty(self) -> bool:
-        return not any(self.data.values())
+    NAMES = COUNTERS
 
 
 class Growth:
@@ -58,27 +44,8 @@ def _before(before: Mapping[str, int], name: str, value: int) -> int:
     return seen if seen <= value else 0
 
 
-class SluiceECPromMetrics(ECConnectorPromMetrics):  # type: ignore[misc]
-    """One Prometheus counter per entry of COUNTERS, with vLLM's engine labels."""
+class SluiceECPromMetrics(CountMetrics, ECConnectorPromMetrics):  # type: ignore[misc]
+    """Counters of COUNTERS."""
 
-    def __init__(
-        self,
-        vllm_config: "VllmConfig",
-        metric_types: dict[Any, Any],
-        labelnames: list[str],
-        per_engine_labelvalues: dict[int, list[object]],
-    ) -> None:
-        super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
-        self._counters: dict[str, dict[int, Any]] = {}
-        for name, text in COUNTERS.items():
-            family = self._counter_cls(
-                name=f"sluice_ec_{name}", documentation=text, labelnames=labelnames
-            )
-            self._counters[name] = {
-                engine: family.labels(*values) for engine, values in per_engine_labelvalues.items()
-            }
-
-    def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
-        for name, value in transfer_stats_data.items():
-            if value and name in self._counters:
-                self._counters[name][engine_idx].inc(value)
+    PREFIX = "sluice_ec_"
+    NAMES = COUNTERS

@@ -3,8 +3,6 @@
 vLLM asks the connector of each worker and of the scheduler after each step and adds the answers up.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
     KVConnectorPromMetrics,
     KVConnectorStats,
@@ -12,30 +10,13 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
 
 from sluice.vllm.counters import Counters
 from sluice.vllm.kv.counts import COUNTS
-
-if TYPE_CHECKING:
-    from vllm.config import VllmConfig
+from sluice.vllm.prometheus import CountMetrics, CountStats
 
 
-class SluiceKVStats(KVConnectorStats):  # type: ignore[misc]  # vLLM has no types here
-    """`data`: count -> how much it grew."""
+class SluiceKVStats(CountStats, KVConnectorStats):  # type: ignore[misc]  # vLLM has no types here
+    """Counts of COUNTS."""
 
-    def reset(self) -> None:
-        self.data: dict[str, int] = {}
-
-    def aggregate(self, other: KVConnectorStats) -> "SluiceKVStats":
-        sums = dict(self.data)
-        for name, value in other.data.items():
-            if name in COUNTS:
-                sums[name] = sums.get(name, 0) + value
-        self.data = sums
-        return self
-
-    def reduce(self) -> dict[str, int | float]:
-        return {name: value for name, value in sorted(self.data.items()) if value}
-
-    def is_empty(self) -> bool:
-        return not any(self.data.values())
+    NAMES = COUNTS
 
 
 class Growth:
@@ -53,27 +34,8 @@ class Growth:
         return None if stats.is_empty() else stats
 
 
-class SluiceKVPromMetrics(KVConnectorPromMetrics):  # type: ignore[misc]
-    """One Prometheus counter per entry of COUNTS, with vLLM's engine labels."""
+class SluiceKVPromMetrics(CountMetrics, KVConnectorPromMetrics):  # type: ignore[misc]
+    """Counters of COUNTS."""
 
-    def __init__(
-        self,
-        vllm_config: "VllmConfig",
-        metric_types: dict[Any, Any],
-        labelnames: list[str],
-        per_engine_labelvalues: dict[int, list[object]],
-    ) -> None:
-        super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
-        self._counters: dict[str, dict[int, Any]] = {}
-        for name, text in COUNTS.items():
-            family = self._counter_cls(
-                name=f"sluice_kv_{name}", documentation=text, labelnames=labelnames
-            )
-            self._counters[name] = {
-                engine: family.labels(*values) for engine, values in per_engine_labelvalues.items()
-            }
-
-    def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
-        for name, value in transfer_stats_data.items():
-            if value and name in self._counters:
-                self._counters[name][engine_idx].inc(value)
+    PREFIX = "sluice_kv_"
+    NAMES = COUNTS
