@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,6 +60,16 @@ struct Descriptor {
   bool operator==(const Descriptor&) const = default;
 };
 
+// A stretch of a tensor's bytes, and the memory elsewhere that it is copied from or to.
+struct MemoryRun {
+  std::uint64_t offset = 0;  // in the tensor's elements
+  std::byte* memory = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// Gives the next runs of a copy, an empty batch at the end. A batch stays valid until the next call.
+using RunSource = std::function<std::span<const MemoryRun>()>;
+
 // A view of one published object. While it lives the bytes stay where they are.
 class Lease {
  public:
@@ -89,6 +100,11 @@ class Lease {
   Status read(std::uint64_t offset, std::span<std::byte> to) const;
   // Copies all of it, verified in the same pass. Requires to.size() == bytes().size().
   Status copy_to(std::span<std::byte> to) const;
+  // Copies runs of `tensor` (one of tensors()) to their memory and verifies the whole object in the
+  // same pass: each chunk is checked before a byte of it is copied. Runs ascend and do not overlap.
+  // On failure what was copied so far is of no use. `mode` as in verify().
+  Status copy_runs(const TensorView& tensor, const RunSource& runs,
+                   Verify mode = Verify::kOnce) const;
 
   void release() noexcept;
 
@@ -134,7 +150,14 @@ class Writer {
   std::span<std::byte> bytes() const noexcept;                  // the whole object
   std::span<std::byte> data(std::size_t index) const noexcept;  // elements of tensor `index`
 
-  // The caller's word that its last write is done. Computes the digests unless they are off.
+  // Copies the elements of tensor `index` in and computes the digests in the same pass, so that
+  // publish() need not read the object again. Runs follow each other without gap from 0 to the
+  // tensor's end. Must be the last write to the object: what is written later does not match its
+  // digests. On failure publish() computes them as if this had not been called.
+  Status fill(std::size_t index, const RunSource& runs);
+
+  // The caller's word that its last write is done. Computes the digests unless they are off or
+  // fill() did.
   // `timeout`: for the daemon's answer; nothing: that of the reservation's options.
   Result<PutOutcome> publish(std::optional<std::chrono::milliseconds> timeout = {});
   Status abandon();
@@ -143,7 +166,9 @@ class Writer {
   friend class Client;
   std::shared_ptr<store::Attachment> attachment_;  // shared for the same reason as in Lease
   std::vector<TensorView> tensors_;
-  std::uint64_t token_ = 0;  // of the pending write inside the attachment
+  std::vector<std::uint64_t> digests_;  // of a fill(); else empty
+  std::uint64_t token_ = 0;             // of the pending write inside the attachment
+  bool checksums_ = true;
 };
 
 // One tensor to put: its spec and its elements, C-contiguous in host memory.

@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <xxhash.h>
 
@@ -43,25 +44,29 @@ void copy_done() noexcept {
   _mm_sfence();
 }
 
-// From this size on a copy is worth keeping out of the caches: it would push out more than anybody
-// reads again soon.
-constexpr std::size_t kStreamBytesMin = 1024 * 1024;
+// Streams all but what is in front of the first aligned address.
+void copy_run(std::byte* to, const std::byte* from, std::size_t n) noexcept {
+  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) % 32, n);
+  std::memcpy(to, from, head);
+  copy_block(to + head, from + head, n - head);
+}
 
 // Half as fast again as the C library's memcpy for blocks of several MiB, which streams only above
 // a share of the last-level cache and from several pages at a time.
 void copy_kernel(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes == 0) return;
-  const std::size_t head =
-      bytes < kStreamBytesMin ? bytes : -reinterpret_cast<std::uintptr_t>(to) % 32;
-  std::memcpy(to, from, head);
-  if (head == bytes) return;
-  copy_block(to + head, from + head, bytes - head);
+  if (bytes < kStreamBytesMin) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  copy_run(to, from, bytes);
   copy_done();
 }
 
 #include "base/checksum_kernel.h"
 
-constexpr ChecksumKernels kKernels{hash_chunks_kernel, copy_pieces_kernel, copy_kernel};
+constexpr ChecksumKernels kKernels{hash_chunks_kernel, add_piece_kernel, finish_kernel,
+                                   copy_runs_kernel, copy_kernel};
 
 }  // namespace
 

@@ -1,8 +1,12 @@
 #include "base/checksum.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -74,6 +78,54 @@ TEST(Checksum, PiecesHashLikeTheWholeTheyMake) {
     hash_chunks(whole, plain);
     EXPECT_EQ(digests, plain) << head;
     EXPECT_EQ(to, whole) << head;
+  }
+}
+
+TEST(Checksum, PiecesOfAnySizeInAnyOrderOfCallsMakeTheWhole) {
+  const char* given = std::getenv("SLUICE_TEST_SEED");
+  const auto seed = given != nullptr ? std::stoull(given) : std::random_device{}();
+  std::printf("SLUICE_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  const auto whole = random_bytes(3 * kChunkBytes + 777, 17);
+  std::vector<std::uint64_t> plain(4);
+  hash_chunks(whole, plain);
+  for (int round = 0; round < 40; ++round) {
+    // Some of the bytes stand in place, the rest is to be copied.
+    std::vector<std::byte> memory(whole.size() + 64, std::byte{0xAA});
+    const auto to = std::span(memory).subspan(random() % 2 == 0 ? 0 : random() % 64, whole.size());
+    std::vector<std::uint64_t> digests(4);
+    CopyAndHash copy(to, digests);
+    for (std::size_t at = 0; at < whole.size();) {
+      const std::size_t most = std::array<std::size_t, 5>{1, 80, 2000, 8192, 300'000}[random() % 5];
+      const std::size_t n = std::min(1 + random() % most, whole.size() - at);
+      const bool in_place = random() % 4 == 0;
+      if (in_place) std::memcpy(to.data() + at, whole.data() + at, n);
+      copy.add({.bytes = n, .from = in_place ? nullptr : whole.data() + at});
+      at += n;
+    }
+    EXPECT_EQ(copy.left(), 0u);
+    copy.finish();
+    EXPECT_EQ(digests, plain);
+    EXPECT_TRUE(std::ranges::equal(to, whole));
+  }
+}
+
+TEST(Checksum, RunsAreCopiedWholeAndNothingElseIsTouched) {
+  const auto from = random_bytes(3 << 20, 19);
+  for (const std::uint64_t total : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
+    std::vector<std::byte> to(from.size(), std::byte{0xAA});
+    std::vector<std::byte> expected = to;
+    std::vector<CopyRun> runs;
+    std::size_t at = 0;
+    for (const std::size_t n :
+         {0ul, 1ul, 31ul, 1023ul, 1024ul, 1025ul, 4099ul, 65'536ul, 1ul << 20}) {
+      at += 7;  // a gap, and another alignment on each side
+      runs.push_back({.to = to.data() + at, .from = from.data() + at + 3, .bytes = n});
+      std::memcpy(expected.data() + at, from.data() + at + 3, n);
+      at += n;
+    }
+    copy_runs(runs, total);
+    EXPECT_EQ(to, expected) << total;
   }
 }
 

@@ -4,6 +4,8 @@
 // layers go in one call. What lies together on both sides is copied together: tokens, heads, and
 // neighbouring blocks where the strides allow it.
 //
+// Blocks of a scatter are distinct, or which of two writes stays is not said.
+//
 // Invariant: nothing outside the layers' bytes and the part's bytes is touched; all arguments are
 //            checked before the first byte moves.
 // Threads:   pure but for the copy; the caller keeps both sides alive and still.
@@ -29,6 +31,10 @@ struct Transfer {
   std::uint64_t part_first_block = 0;        // block_ids[0] is this block of the part
   HeadMap heads;
 };
+
+// What the two below refuse. `part_size`: bytes there are for the part. A gather fills all of it.
+Status check_gather(std::size_t part_size, const Transfer& transfer);
+Status check_scatter(std::size_t part_size, const Transfer& transfer);
 
 Status gather(std::span<std::byte> part, const Transfer& transfer);
 Status scatter(std::span<const std::byte> part, const Transfer& transfer);

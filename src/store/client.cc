@@ -275,6 +275,7 @@ Result<Writer> Client::reserve(const ObjectKey& key, std::span<const NamedTensor
   (*a)->map_in(*grant);
   Writer writer;
   writer.tensors_ = plan->bundle.tensors;
+  writer.checksums_ = plan->checksums;
   tensor::write_headers(plan->bundle, (*a)->writable(*grant).first(plan->bundle.object_bytes));
   const auto timeout_ns = static_cast<std::uint64_t>(
       std::max<std::int64_t>(std::chrono::nanoseconds(options.timeout).count(), 0));

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "store/attachment.h"
+#include "store/runs.h"
 #include "tensor/attributes.h"
 #include "tensor/bundle.h"
 
@@ -18,6 +19,29 @@ namespace {
 Error bad_chunk(std::size_t index) {
   return {Code::kCorrupt, Drop::kObject,
           fmt::format("chunk {} of 256 KiB does not match its checksum", index)};
+}
+
+// What is wrong with an object is counted where it is found.
+Error counted(store::Attachment& attachment, Error error) {
+  attachment.counters().corrupt.fetch_add(1, std::memory_order_relaxed);
+  return error;
+}
+
+Result<std::span<const std::uint64_t>> digests_of(store::Attachment& attachment,
+                                                  const Descriptor& descriptor) {
+  auto meta = attachment.meta_of(descriptor);
+  if (!meta) return std::unexpected(counted(attachment, std::move(meta.error())));
+  const store::Record& record = attachment.record_of(descriptor);
+  if ((record.flags & store::kHasChecksums) == 0) return std::span<const std::uint64_t>{};
+  return attachment.digests_in(*meta, record);
+}
+
+Status compare(store::Attachment& attachment, std::span<const std::uint64_t> expected,
+               std::span<const std::uint64_t> found) {
+  const auto differs = std::ranges::mismatch(expected, found);
+  if (differs.in1 == expected.end()) return {};
+  const auto chunk = static_cast<std::size_t>(differs.in1 - expected.begin());
+  return std::unexpected(counted(attachment, bad_chunk(chunk)));
 }
 
 }  // namespace
@@ -89,20 +113,12 @@ bool Lease::verified() const noexcept {
 Status Lease::verify(Verify mode) const {
   if (bytes().empty()) return fail(Code::kDetached, "this lease has ended");
   if (mode == Verify::kNever || (mode == Verify::kOnce && verified())) return {};
-  const auto meta = attachment_->meta_of(descriptor_);
-  if (!meta) {
-    attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
-    return std::unexpected(meta.error());
-  }
-  if (has_checksums()) {
-    const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
-    std::vector<std::uint64_t> found(expected.size());
+  const auto expected = digests_of(*attachment_, descriptor_);
+  if (!expected) return std::unexpected(expected.error());
+  if (!expected->empty()) {
+    std::vector<std::uint64_t> found(expected->size());
     hash_chunks(bytes(), found);
-    const auto differs = std::ranges::mismatch(expected, found);
-    if (differs.in1 != expected.end()) {
-      attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
-      return std::unexpected(bad_chunk(static_cast<std::size_t>(differs.in1 - expected.begin())));
-    }
+    if (auto same = compare(*attachment_, *expected, found); !same) return same;
   }
   attachment_->set_verified(descriptor_);
   return {};
@@ -119,15 +135,14 @@ Status Lease::read(std::uint64_t offset, std::span<std::byte> to) const {
   if (to.empty()) return {};
   std::ranges::copy(object.subspan(offset, to.size()), to.begin());
   if (verified() || !has_checksums()) return {};
-  const auto meta = attachment_->meta_of(descriptor_);
-  if (!meta) return std::unexpected(meta.error());
-  const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
+  const auto expected = digests_of(*attachment_, descriptor_);
+  if (!expected) return std::unexpected(expected.error());
   for (std::size_t chunk = offset / kChunkBytes; chunk <= (offset + to.size() - 1) / kChunkBytes;
        ++chunk) {
     const std::size_t at = chunk * kChunkBytes;
-    if (hash64(object.subspan(at, std::min(kChunkBytes, object.size() - at))) != expected[chunk]) {
-      attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
-      return std::unexpected(bad_chunk(chunk));
+    if (hash64(object.subspan(at, std::min(kChunkBytes, object.size() - at))) !=
+        (*expected)[chunk]) {
+      return std::unexpected(counted(*attachment_, bad_chunk(chunk)));
     }
   }
   return {};
@@ -145,16 +160,38 @@ Status Lease::copy_to(std::span<std::byte> to) const {
     copy_bytes(to, object);
     return {};
   }
-  const auto meta = attachment_->meta_of(descriptor_);
-  if (!meta) return std::unexpected(meta.error());
-  const auto expected = attachment_->digests_in(*meta, attachment_->record_of(descriptor_));
-  std::vector<std::uint64_t> found(expected.size());
+  const auto expected = digests_of(*attachment_, descriptor_);
+  if (!expected) return std::unexpected(expected.error());
+  std::vector<std::uint64_t> found(expected->size());
   copy_and_hash(to, object, found);
-  const auto differs = std::ranges::mismatch(expected, found);
-  if (differs.in1 != expected.end()) {
-    attachment_->counters().corrupt.fetch_add(1, std::memory_order_relaxed);
-    return std::unexpected(bad_chunk(static_cast<std::size_t>(differs.in1 - expected.begin())));
+  if (auto same = compare(*attachment_, *expected, found); !same) return same;
+  attachment_->set_verified(descriptor_);
+  return {};
+}
+
+Status Lease::copy_runs(const TensorView& tensor, const RunSource& runs, Verify mode) const {
+  const auto object = bytes();
+  if (object.empty()) return fail(Code::kDetached, "this lease has ended");
+  if (!fits(tensor.data_offset, tensor.data_bytes, object.size())) {
+    return fail(Code::kInvalidArgument, "the tensor is not one of this object's");
   }
+  store::RunsOut out(object, tensor, runs);
+  if (mode == Verify::kNever || (mode == Verify::kOnce && verified())) return out.copy_all();
+  const auto expected = digests_of(*attachment_, descriptor_);
+  if (!expected) return std::unexpected(expected.error());
+  if (expected->empty()) {
+    if (auto copied = out.copy_all(); !copied) return copied;
+  }
+  for (std::size_t chunk = 0; chunk < expected->size(); ++chunk) {
+    const std::size_t at = chunk * kChunkBytes;
+    const auto bytes_of_chunk = object.subspan(at, std::min(kChunkBytes, object.size() - at));
+    std::uint64_t found = 0;
+    hash_chunks(bytes_of_chunk, std::span(&found, 1));
+    if (found != (*expected)[chunk])
+      return std::unexpected(counted(*attachment_, bad_chunk(chunk)));
+    if (auto copied = out.copy_until(at + bytes_of_chunk.size()); !copied) return copied;
+  }
+  if (auto ended = out.finish(); !ended) return ended;
   attachment_->set_verified(descriptor_);
   return {};
 }
