@@ -4,6 +4,7 @@ Failure: running.NotReady with the end of `sluice up`'s output when it does not 
 """
 
 import json
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,7 @@ class Deployment:
         names = [engine.name for engine in engines] + (["proxy"] if proxy else [])
         self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.token = ""
-        self.arena = f"/dev/shm/sluice-bench-{folder.name}"
+        self.arena = f"/dev/shm/sluice-bench-{folder.name}-{os.getpid()}"
         self._ready = folder / "ready.json"
         self._output = folder / "up.log"
         self._running: Running | None = None
