@@ -7,37 +7,32 @@ EngineDied where a real engine would answer wrongly. It calls the connector thro
 V1's KVConnectorModelRunnerMixin, V2's ActiveKVConnector, and the executor's KVOutputAggregator.
 """
 
-import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from zlib import crc32
 
 import torch
+from replay import EngineDied, Replay, config_of, rank_config
 from sluice import _core
 from sluice.vllm import SluiceKVConnector
 from vllm.config import VllmConfig
 from vllm.distributed.kv_transfer import kv_transfer_state
 from vllm.distributed.kv_transfer.kv_connector.utils import KVOutputAggregator
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-from vllm.engine.arg_utils import EngineArgs
 from vllm.forward_context import set_forward_context
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.output import SchedulerOutput
-from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
-from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.gpu.kv_connector import ActiveKVConnector
 from vllm.v1.worker.kv_connector_model_runner_mixin import KVConnectorModelRunnerMixin
-from world import EngineDied
 
 LAYERS = 5  # four groups of the default size do not divide it
 HEADS = 2  # of the model's KV, all ranks together
@@ -212,27 +207,13 @@ class WorkerReplay:
         return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
-            sampled_token_ids=[[] for _ in ids],  # filled in by KVWorld.deliver
+            sampled_token_ids=[[] for _ in ids],  # filled in by Replay.deliver
             kv_connector_output=kv_output,
         )
 
 
-@dataclass
-class Step:
-    output: SchedulerOutput
-    result: ModelRunnerOutput
-
-    @property
-    def meta(self) -> Any:
-        return self.output.kv_connector_metadata
-
-    @property
-    def scheduled(self) -> dict[str, int]:
-        return self.output.num_scheduled_tokens
-
-
-class KVWorld:
-    """One engine: scheduler, connector, workers. A context manager."""
+class KVWorld(Replay):
+    """One engine: scheduler, connector, workers."""
 
     def __init__(
         self,
@@ -247,78 +228,21 @@ class KVWorld:
         policy: str = "recompute",
         **engine: Any,
     ) -> None:
-        self.config = engine_config(model, directory, role, extra, ranks, policy, **engine)
-        self.config.cache_config.num_gpu_blocks = blocks
+        config = engine_config(model, directory, role, extra, ranks, policy, **engine)
         cache = kv_cache(blocks, ranks)
-        self.scheduler = Scheduler(
-            self.config, cache, StructuredOutputManager(self.config), block_size=BLOCK
-        )
-        self.scheduler.scheduler_reserve_full_isl = False
+        super().__init__(config, cache)
         connector = self.scheduler.connector
         assert isinstance(connector, SluiceKVConnector)
         self.connector = connector
         self.workers = []
         for rank in range(ranks):
-            config = rank_config(self.config, rank)
-            worker = SluiceKVConnector(config, KVConnectorRole.WORKER, cache)
+            own = rank_config(config, rank)
+            worker = SluiceKVConnector(own, KVConnectorRole.WORKER, cache)
             self.workers.append(
-                WorkerReplay(config, worker, runner, rank, ranks, blocks, self._tokens)
+                WorkerReplay(own, worker, runner, rank, ranks, blocks, self._tokens)
             )
         self._aggregator = KVOutputAggregator(ranks)
-        self.finished: dict[str, Any] = {}  # request id -> EngineCoreOutput
-        self.answers: dict[str, list[int]] = {}
         self.free_at_start = self.free_blocks()
-
-    @property
-    def worker(self) -> WorkerReplay:
-        return self.workers[0]
-
-    def add(self, *requests: Request) -> None:
-        for one in requests:
-            self.scheduler.add_request(one)
-
-    def step(self) -> Step:
-        return self.finish(self.scheduler.schedule())
-
-    def finish(self, output: SchedulerOutput) -> Step:
-        """Runs the workers on a planned step and hands the result back."""
-        results: list[ModelRunnerOutput | None] = [worker.run(output) for worker in self.workers]
-        return self.deliver(output, results)
-
-    def deliver(self, output: SchedulerOutput, results: list[ModelRunnerOutput | None]) -> Step:
-        results = [copy.copy(result) for result in results]  # an empty one is a shared object
-        result = self._aggregator.aggregate(results)
-        assert result is not None
-        for index, request_id in enumerate(result.req_ids):
-            known = self.scheduler.requests.get(request_id)
-            if known is not None and known.num_computed_tokens >= known.num_tokens:
-                tokens = known.all_token_ids
-                result.sampled_token_ids[index] = [self._sample(list(tokens))]
-        outputs = self.scheduler.update_from_output(output, result)
-        for batch in outputs.values():
-            for one in batch.outputs:
-                self.answers.setdefault(one.request_id, []).extend(one.new_token_ids)
-                if one.finish_reason is not None:
-                    self.finished[one.request_id] = one
-        return Step(output, result)
-
-    def run_until(self, done: Callable[[], bool], seconds: float = 20.0) -> list[Step]:
-        """Steps until `done()`; fails when that takes too long."""
-        out = []
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            out.append(self.step())
-            if done():
-                return out
-            if not out[-1].scheduled:
-                time.sleep(0.001)  # as the engine's loop, when nothing was run
-        raise AssertionError(f"not done after {len(out)} steps; finished {list(self.finished)}")
-
-    def serve(self, *requests: Request) -> list[Step]:
-        """Adds the requests and steps until all of them have ended."""
-        self.add(*requests)
-        wanted = {one.request_id for one in requests}
-        return self.run_until(lambda: wanted <= self.finished.keys())
 
     def abort(self, request_id: str) -> None:
         self.scheduler.finish_requests(request_id, RequestStatus.FINISHED_ABORTED)
@@ -329,56 +253,39 @@ class KVWorld:
         assert isinstance(params, dict), params
         return params
 
-    def close(self) -> None:
-        for worker in self.workers:
-            worker.connector.shutdown()
-        self.scheduler.shutdown()
+    def _merge(self, results: list[ModelRunnerOutput]) -> ModelRunnerOutput:
+        merged = self._aggregator.aggregate(list(results))
+        assert merged is not None
+        return merged
 
-    def __enter__(self) -> Self:
-        return self
+    def _meta(self, output: SchedulerOutput) -> Any:
+        return output.kv_connector_metadata
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _sample(self, tokens: list[int]) -> int:
+        return token_after(tokens)
 
     # --- looking in ---
 
     def free_blocks(self) -> int:
         return int(self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks())
 
-    def counted(self, name: str) -> int:
-        """A count, summed over the processes of this engine."""
-        sides = [self.connector._scheduler, *(w.connector._worker for w in self.workers)]
-        return sum(side._counters.get(name) for side in sides if side is not None)
-
-    def await_count(self, name: str, value: int, seconds: float = 15.0) -> None:
-        """Waits for what a helper thread counts after the fact; it must be exactly `value`."""
-        deadline = time.monotonic() + seconds
-        while self.counted(name) < value and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert self.counted(name) == value, f"{name} is {self.counted(name)}, not {value}"
-
     def _tokens(self, request_id: str) -> list[int]:
         return list(self.scheduler.requests[request_id].all_token_ids)
 
-    @staticmethod
-    def _sample(tokens: list[int]) -> int:
-        """The next token depends on all before it, as a model's does."""
-        state = 0
-        for token in tokens:
-            state = crc32(token.to_bytes(4, "little"), state)
-        return state % 251
+
+def token_after(tokens: list[int]) -> int:
+    """It depends on all before it, as a model's does."""
+    state = 0
+    for token in tokens:
+        state = crc32(token.to_bytes(4, "little"), state)
+    return state % 251
 
 
 def expected_answer(prompt: list[int], count: int) -> list[int]:
     """What any engine of these tests answers to a prompt."""
     tokens = list(prompt)
     for _ in range(count):
-        tokens.append(KVWorld._sample(tokens))
+        tokens.append(token_after(tokens))
     return tokens[len(prompt) :]
 
 
@@ -391,40 +298,21 @@ def engine_config(
     policy: str = "recompute",
     **engine: Any,
 ) -> VllmConfig:
+    transfer = {
+        "kv_connector": "SluiceKVConnector",
+        "kv_connector_module_path": "sluice.vllm",
+        "kv_role": role,
+        "kv_load_failure_policy": policy,
+        "kv_connector_extra_config": {"directory": directory, **(extra or {})},
+    }
     settings = {
-        "max_model_len": 4096,
-        "max_num_seqs": 8,
         "max_num_batched_tokens": 4096,
-        "enable_prefix_caching": False,
         "block_size": BLOCK,
         "async_scheduling": False,
         "limit_mm_per_prompt": {"image": 0, "video": 0},
         **engine,
     }
-    args = EngineArgs(
-        model=str(model),
-        dtype="bfloat16",
-        enforce_eager=True,
-        kv_transfer_config={
-            "kv_connector": "SluiceKVConnector",
-            "kv_connector_module_path": "sluice.vllm",
-            "kv_role": role,
-            "kv_load_failure_policy": policy,
-            "kv_connector_extra_config": {"directory": directory, **(extra or {})},
-        },
-        **settings,
-    )
-    config = args.create_engine_config()
-    config.parallel_config.tensor_parallel_size = ranks  # ranks are replayed, not started
-    return config
-
-
-def rank_config(config: VllmConfig, rank: int) -> VllmConfig:
-    """As vLLM's worker: the same configuration with this worker's rank."""
-    out = copy.copy(config)
-    out.parallel_config = copy.copy(config.parallel_config)
-    out.parallel_config.rank = rank
-    return out
+    return config_of(model, ranks, kv_transfer_config=transfer, **settings)
 
 
 def kv_cache(blocks: int, ranks: int = 1) -> KVCacheConfig:

@@ -6,19 +6,18 @@ EngineDied where the real one would: when a scheduled token needs a feature that
 """
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
+from replay import EngineDied, Replay, config_of, rank_config
 from sluice.vllm import SluiceECConnector
 from vllm.config import VllmConfig
 from vllm.distributed.ec_transfer import ec_transfer_state
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorRole
-from vllm.engine.arg_utils import EngineArgs
+from vllm.distributed.ec_transfer.ec_connector.utils import ECOutputAggregator
 from vllm.multimodal.inputs import (
     MultiModalBatchedField,
     MultiModalFeatureSpec,
@@ -28,7 +27,6 @@ from vllm.multimodal.inputs import (
 )
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.sched.output import SchedulerOutput
-from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 from vllm.v1.outputs import (
     EMPTY_MODEL_RUNNER_OUTPUT,
@@ -37,17 +35,12 @@ from vllm.v1.outputs import (
     make_empty_encoder_model_runner_output,
 )
 from vllm.v1.request import Request
-from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.ec_connector_model_runner_mixin import ECConnectorModelRunnerMixin
 from vllm.v1.worker.gpu.ec_connector import ActiveECConnector
 
 WIDTH = 256
 Runner = Literal["v1", "v2"]
 Role = Literal["ec_producer", "ec_consumer", "ec_both"]
-
-
-class EngineDied(AssertionError):
-    """What a real engine would not have survived."""
 
 
 def feature_of(identifier: str, rows: int) -> torch.Tensor:
@@ -113,20 +106,6 @@ def request(
         priority=priority,
         arrival_time=float(priority),
     )
-
-
-@dataclass
-class Step:
-    output: SchedulerOutput
-    result: ModelRunnerOutput
-
-    @property
-    def meta(self) -> Any:
-        return self.output.ec_connector_metadata
-
-    @property
-    def scheduled(self) -> dict[str, int]:
-        return self.output.num_scheduled_tokens
 
 
 @dataclass
@@ -227,13 +206,13 @@ class WorkerReplay:
         return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
-            sampled_token_ids=[[] for _ in ids],  # filled in by World.finish
+            sampled_token_ids=[[] for _ in ids],  # filled in by Replay.deliver
             ec_connector_output=ec_output,
         )
 
 
-class World:
-    """One engine: scheduler, connector, workers. A context manager."""
+class World(Replay):
+    """One engine: scheduler, connector, workers."""
 
     def __init__(
         self,
@@ -248,114 +227,37 @@ class World:
         workers_attached: Iterable[int] | None = None,
         **engine: Any,
     ) -> None:
-        self.config = engine_config(model, directory, role, extra, ranks, **engine)
+        config = engine_config(model, directory, role, extra, ranks, **engine)
         self.workers = [
-            WorkerReplay(rank_config(self.config, rank), self._worker(rank), runner)
+            WorkerReplay(
+                rank_config(config, rank),
+                SluiceECConnector(rank_config(config, rank), ECConnectorRole.WORKER),
+                runner,
+            )
             for rank in (range(ranks) if workers_attached is None else workers_attached)
         ]
-        self.config.cache_config.num_gpu_blocks = blocks
-        block_size = self.config.cache_config.block_size
-        self.scheduler = Scheduler(
-            self.config,
-            kv_cache(blocks, block_size),
-            StructuredOutputManager(self.config),
-            block_size=block_size,
-        )
-        self.scheduler.scheduler_reserve_full_isl = False
+        super().__init__(config, kv_cache(blocks, config.cache_config.block_size))
         connector = self.scheduler.ec_connector
         assert isinstance(connector, SluiceECConnector)
         self.connector = connector
-        self.finished: dict[str, Any] = {}  # request id -> EngineCoreOutput
-
-    def _worker(self, rank: int) -> SluiceECConnector:
-        return SluiceECConnector(rank_config(self.config, rank), ECConnectorRole.WORKER)
-
-    @property
-    def worker(self) -> WorkerReplay:
-        return self.workers[0]
-
-    def add(self, *requests: Request) -> None:
-        for one in requests:
-            self.scheduler.add_request(one)
-
-    def step(self) -> Step:
-        output = self.scheduler.schedule()
-        return self.finish(output)
-
-    def finish(self, output: SchedulerOutput) -> Step:
-        """Runs the workers on a planned step and hands the result back."""
-        results = [worker.run(output) for worker in self.workers]
-        return self.deliver(output, results)
-
-    def deliver(self, output: SchedulerOutput, results: list[ModelRunnerOutput]) -> Step:
-        result = merge(results)
-        if result.sampled_token_ids:
-            for index, request_id in enumerate(result.req_ids):
-                known = self.scheduler.requests.get(request_id)
-                done = known is not None and known.num_computed_tokens >= known.num_prompt_tokens
-                result.sampled_token_ids[index] = [7] if done else []
-        answers = self.scheduler.update_from_output(output, result)
-        for batch in answers.values():
-            for one in batch.outputs:
-                if one.finish_reason is not None:
-                    self.finished[one.request_id] = one
-        return Step(output, result)
-
-    def run_until(self, done: Callable[[], bool], steps: int = 5000) -> list[Step]:
-        """Steps until `done()`; fails after `steps`."""
-        out = []
-        for _ in range(steps):
-            out.append(self.step())
-            if done():
-                return out
-        raise AssertionError(f"not done after {steps} steps; finished {list(self.finished)}")
-
-    def serve(self, *requests: Request) -> list[Step]:
-        """Adds the requests and steps until all of them have ended."""
-        self.add(*requests)
-        wanted = {one.request_id for one in requests}
-        return self.run_until(lambda: wanted <= self.finished.keys())
 
     def close(self) -> None:
         for worker in self.workers:
             worker.encoder_cache.clear()
             worker.gathered.clear()
-            worker.connector.shutdown()
-        self.scheduler.shutdown()
+        super().close()
 
-    def __enter__(self) -> Self:
-        return self
+    def _merge(self, results: list[ModelRunnerOutput]) -> ModelRunnerOutput:
+        """Rank 0's answer with every rank's connector output."""
+        merged = ECOutputAggregator().aggregate(list(results))
+        assert merged is not None
+        return merged
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _meta(self, output: SchedulerOutput) -> Any:
+        return output.ec_connector_metadata
 
-    # --- looking in ---
-
-    def counted(self, name: str) -> int:
-        """A counter, summed over the processes of this engine."""
-        sides = [self.connector._scheduler, *(w.connector._worker for w in self.workers)]
-        return sum(side._counters.get(name) for side in sides if side is not None)
-
-    def await_count(self, name: str, value: int, seconds: float = 15.0) -> None:
-        """Waits for what a helper thread counts after the fact; it must be exactly `value`."""
-        deadline = time.monotonic() + seconds
-        while self.counted(name) < value and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert self.counted(name) == value, f"{name} is {self.counted(name)}, not {value}"
-
-
-def merge(results: list[ModelRunnerOutput]) -> ModelRunnerOutput:
-    """As vLLM's executor: rank 0's answer with every rank's connector output."""
-    from vllm.distributed.ec_transfer.ec_connector.utils import ECOutputAggregator
-
-    merged = ECOutputAggregator().aggregate(list(results))
-    assert merged is not None
-    return merged
+    def _sample(self, tokens: list[int]) -> int:
+        return 7
 
 
 def engine_config(
@@ -366,42 +268,18 @@ def engine_config(
     ranks: int = 1,
     **engine: Any,
 ) -> VllmConfig:
-    settings = {
-        "max_model_len": 4096,
-        "max_num_seqs": 8,
-        "enable_prefix_caching": False,
-        "limit_mm_per_prompt": {"image": 4, "video": 0},
-        **engine,
-    }
-    args = EngineArgs(
-        model=str(model),
-        dtype="bfloat16",
-        enforce_eager=True,
-        ec_transfer_config={
-            "ec_connector": "SluiceECConnector",
-            "ec_connector_module_path": "sluice.vllm",
-            "ec_role": role,
-            "ec_connector_extra_config": {
-                "directory": directory,
-                "allow_small_arena": True,
-                **(extra or {}),
-            },
+    transfer = {
+        "ec_connector": "SluiceECConnector",
+        "ec_connector_module_path": "sluice.vllm",
+        "ec_role": role,
+        "ec_connector_extra_config": {
+            "directory": directory,
+            "allow_small_arena": True,
+            **(extra or {}),
         },
-        **settings,
-    )
-    config = args.create_engine_config()
-    config.parallel_config.tensor_parallel_size = ranks  # ranks are replayed, not started
-    return config
-
-
-def rank_config(config: VllmConfig, rank: int) -> VllmConfig:
-    """As vLLM's worker: the same configuration with this worker's rank."""
-    import copy
-
-    out = copy.copy(config)
-    out.parallel_config = copy.copy(config.parallel_config)
-    out.parallel_config.rank = rank
-    return out
+    }
+    settings = {"limit_mm_per_prompt": {"image": 4, "video": 0}, **engine}
+    return config_of(model, ranks, ec_transfer_config=transfer, **settings)
 
 
 def kv_cache(blocks: int, block_size: int) -> KVCacheConfig:
