@@ -45,9 +45,8 @@ fuzz: setup ## libFuzzer, 20 seconds a target (FUZZ_SECONDS=...)
 	@tools/setup_system.sh fuzz
 	@fuzz/run.sh $${FUZZ_SECONDS:-20}
 
-soak: build-all ## the crash and engine tests at full counts; writes docs/soak.md (hours)
+soak: build-all ## crash, proxy and engine tests at full counts; writes docs/soak.md (hours)
 	@$(PYTHON) tools/soak.py $(SOAK_ARGS)
-	@SLUICE_SOAK=1 $(PYTHON) tools/test.py e2e
 
 model: ## the protocol's model, checked exhaustively with spin
 	@tools/setup_system.sh model build

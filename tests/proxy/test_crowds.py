@@ -71,6 +71,7 @@ def test_slow_headers_are_ended_and_others_are_served(
     asyncio.run(together(crowd(), proxy.port))
     assert time.monotonic() - began < 20
     assert len(engine.requests(CHAT)) == ORDINARY
+    print(f"{size} slow headers ended while {ORDINARY} other requests were answered")
 
 
 @pytest.mark.parametrize("size", [CROWD])
@@ -94,6 +95,7 @@ def test_slow_bodies_are_ended_and_others_are_served(
 
     asyncio.run(together(crowd(), proxy.port))
     assert len(engine.requests(CHAT)) == ORDINARY
+    print(f"{size} slow bodies ended while {ORDINARY} other requests were answered")
 
 
 @pytest.mark.parametrize("size", [CROWD])
@@ -138,6 +140,7 @@ def test_slow_readers_are_paused_and_not_buffered_and_ended(
 
     asyncio.run(all_of_it())
     assert engine.counts()["cancelled"] == size
+    print(f"{size} slow readers paused and ended while {ORDINARY} other requests were answered")
 
 
 def test_2000_idle_connections_are_held_in_little_memory(
