@@ -137,6 +137,15 @@ class Measured:
     def itl(self) -> Spread:
         return Spread.of([gap for one in self.answers for gap in one.gaps_s])
 
+    @property
+    def stages_ms(self) -> dict[str, float]:
+        """Means, of an arm whose answers say where their time went."""
+        names = dict.fromkeys(name for one in self.answers for name in one.stages_ms)
+        return {
+            name: statistics.mean(one.stages_ms.get(name, 0.0) for one in self.answers)
+            for name in names
+        }
+
     def compare(self, with_: "Measured") -> None:
         """Counts the answers that are the same, token by token."""
         pairs = zip(self.answers, with_.answers, strict=True)

@@ -13,6 +13,7 @@ from report_cells import Cell, Measured, Spread
 
 SAME = 0.05  # quotients within this of 1 count as equal
 BASE, OURS, PEER = "colocated", "sluice", "disk"
+STAGES = ("queue", "encode", "feature", "prefill", "handoff")
 HEAD = (
     f"{'image':6}{'repeat':>7}{'at once':>8}  {'arm':10}{'n':>4}{'req/s':>7}{'tok/s':>7}"
     f"{'TTFT ms: mean':>15}{'median':>8}{'P99':>8}{'TPOT: mean':>12}{'median':>8}{'P99':>8}"
@@ -43,6 +44,7 @@ def entry(one: Measured) -> dict[str, Any]:
         "itl_ms": asdict(one.itl),
         "cpu_s_per_request": one.cpu_s / len(one.answers),
         "bytes_moved": asdict(one.moved),
+        "stages_ms": one.stages_ms,
         "equal": one.equal,
     }
 
@@ -67,7 +69,7 @@ def text(
         title = f"{cell.size:6}{cell.repeated_percent:>5} %{cell.concurrent:>8}"
         lines.append((title if cell != last else " " * len(title)) + f"  {one.arm:10}{_row(one)}")
         last = cell
-    lines += ["", LEGEND, "", *verdict(measured)]
+    lines += ["", LEGEND, "", *_stages(measured), *verdict(measured)]
     lines += [f"! {problem.splitlines()[0]}" for problem in problems]
     return "\n".join(lines)
 
@@ -95,6 +97,21 @@ def _row(one: Measured) -> str:
 def _times(spread: Spread, first: int) -> str:
     cells = zip((first, 8, 8), (spread.mean, spread.median, spread.p99), strict=True)
     return "".join(f"{value:>{width}.0f}" for width, value in cells)
+
+
+def _stages(measured: Sequence[Measured]) -> list[str]:
+    """Where our arm's time to first token went, as its proxy measured it."""
+    ours = [one for one in measured if one.arm == OURS and one.stages_ms]
+    if not ours:
+        return []
+    lines = [
+        "Where the time to first token went (sluice; mean ms; handoff: until decode has content)",
+        "  " + "".join(f"{name:>9}" for name in STAGES),
+    ]
+    for one in sorted(ours, key=_place):
+        shown = "".join(f"{one.stages_ms.get(name, 0.0):>9.0f}" for name in STAGES)
+        lines.append(f"  {shown}  {one.cell.title}")
+    return [*lines, ""]
 
 
 def verdict(measured: Sequence[Measured]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -108,6 +109,18 @@ def test_what_was_measured_before_an_arm_failed_is_kept(tmp_path: Path) -> None:
     assert [one.get("failure") for one in raw["cells"]] == [None, "no answer", "no answer"]
     assert raw["cells"][0]["ttft_ms"]["mean"] == pytest.approx(100.0)
     assert len(raw["problems"]) == 2
+
+
+def test_where_the_time_went_is_the_mean_over_the_answers() -> None:
+    one = measured("sluice", Cell("small", 0, 1), 0.1)
+    one.answers = [
+        replace(answer, stages_ms={"encode": encode, "prefill": 5.0})
+        for answer, encode in zip(one.answers, (10.0, 30.0), strict=True)
+    ]
+    assert one.stages_ms == {"encode": 20.0, "prefill": 5.0}
+    assert "       0       20        0        5        0  small images" in report_page.text(
+        ARMS, [one], []
+    )
 
 
 def test_the_picture_has_a_bar_for_each_arm_cell_and_quantity() -> None:
