@@ -7,16 +7,20 @@ import time
 from chat import CHAT, COMPLETIONS, chat, completion, events_of, read_stream
 from crowd import Client, allow_open_files
 from raw_http import Connection, request
-from setups import NewProxy, NewStub, Pair, Trio, soak
+from setups import NewProxy, NewStub, Pair, soak
 
 
-def test_many_streams_lose_merge_and_reorder_nothing(trio: Trio) -> None:
+def test_many_streams_lose_merge_and_reorder_nothing(
+    new_stub: NewStub, new_proxy: NewProxy
+) -> None:
     # Ordinarily a second and a half; at full counts ten minutes.
     streams, events, interval_ms = soak(2_000, 200), soak(1_200, 30), soak(500, 50)
+    engines = [new_stub(role) for role in ("encoder", "prefill", "decode")]
+    proxy = new_proxy(*engines, running_max=streams, request_timeout="1h")
     allow_open_files(2 * streams)
 
     async def one(number: int) -> None:
-        client = await Client.connect(trio.proxy.port)
+        client = await Client.connect(proxy.port)
         script = {"decode": {"events": events + number % 7, "interval_ms": interval_ms}}
         status, stream = await client.stream(CHAT, chat(stream=True, stub=script))
         assert status == 200
@@ -32,7 +36,7 @@ def test_many_streams_lose_merge_and_reorder_nothing(trio: Trio) -> None:
     relayed = sum(events + number % 7 for number in range(streams))
     seconds = time.monotonic() - began
     print(f"{streams} streams for {seconds:.0f} s, {relayed} events, 0 lost, merged or reordered")
-    for engine in trio.engines:
+    for engine in engines:
         counts = engine.counts()
         assert counts["cancelled"] == counts["in_flight"] == counts["malformed"] == 0
 
