@@ -1,14 +1,12 @@
 """Three real engines on one arena, and what the tests ask them."""
 
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from arena_process import ArenaProcess
-from engine_process import EngineOptions, EngineProcess
+from engine_group import EngineGroup
+from engine_process import EngineOptions, EngineProcess, Role
 from engines import Answer, Reference, Said
 from photographs import Photograph
 
@@ -27,8 +25,8 @@ class Unshared(Photograph):
         return "unshared-" + super().uuid
 
 
-class Deployment:
-    """`encoder`, `prefill` (with a tower) and `blind` (without one). Owns the arena, too."""
+class Deployment(EngineGroup):
+    """`encoder`, `prefill` (with a tower) and `blind` (without one)."""
 
     def __init__(
         self,
@@ -38,42 +36,16 @@ class Deployment:
         flags: Sequence[str] = (),
         **extra: Any,
     ) -> None:
-        self.arena = arena
+        super().__init__(arena, logs)
 
-        def engine(name: str, role: Any, images: int = 4) -> EngineProcess:
-            options = EngineOptions(
-                name, model, role, arena.directory, dict(extra), flags, images=images
+        def engine(name: str, role: Role, images: int = 4) -> EngineProcess:
+            return self.start(
+                EngineOptions(name, model, role, arena.directory, dict(extra), flags, images=images)
             )
-            return EngineProcess(options, logs)
 
         self.encoder = engine("encoder", "ec_producer")
         self.prefill = engine("prefill", "ec_consumer")
         self.blind = engine("blind", "ec_consumer", images=0)
-        self.engines = [self.encoder, self.prefill, self.blind]
-
-    def __enter__(self) -> Self:
-        try:
-            for engine in self.engines:
-                engine.wait_ready()
-        except BaseException:
-            for engine in self.engines:
-                engine.kill()
-            self.arena.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            with ThreadPoolExecutor() as pool:
-                for done in [pool.submit(engine.stop) for engine in self.engines]:
-                    done.result()
-        finally:
-            self.arena.close()
 
     def encode(self, picture: Photograph) -> dict[str, Any]:
         """The encoder's answer for one picture: its entry of `ec_transfer_params`."""
@@ -102,10 +74,3 @@ def ask(
 def reference(picture: Photograph, entry: dict[str, Any]) -> Reference:
     """The picture without its media: its name, and what sizes its place in the prompt."""
     return Reference(picture.uuid, entry["metadata"])
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
-        time.sleep(0.02)

@@ -6,10 +6,12 @@ Failure: EngineFailed with the end of the log when an engine does not come up, o
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -55,10 +57,12 @@ class EngineProcess:
         log_folder.mkdir(parents=True, exist_ok=True)
         self._log = log_folder / f"{options.name}.log"
         self._log.unlink(missing_ok=True)
+        self._scratch = ""  # what the engine keeps in files besides its log
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     def start(self) -> None:
+        self._scratch = tempfile.mkdtemp(prefix=scratch_prefix())
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command(),
@@ -86,45 +90,88 @@ class EngineProcess:
             return False
 
     def metrics(self) -> dict[str, float]:
-        """The connector's Prometheus counters, by name."""
-        with urllib.request.urlopen(self.http.address + "/metrics", timeout=10) as reply:
+        """Every Prometheus sample by name, summed over its labels; counters without `_total`."""
+        with urllib.request.urlopen(self.http.address + "/metrics", timeout=30) as reply:
             lines = reply.read().decode().splitlines()
-        found = {}
+        found: dict[str, float] = {}
         for line in lines:
-            if line.startswith("sluice_ec_") and "_created" not in line:
-                name, _, value = line.rpartition(" ")
-                found[name.split("{")[0].removesuffix("_total")] = float(value)
+            name, _, value = line.rpartition(" ")
+            name = name.split("{")[0]
+            if name and not name.startswith("#") and not name.endswith("_created"):
+                name = name.removesuffix("_total")
+                found[name] = found.get(name, 0.0) + float(value)
         return found
 
+    def kv(self) -> dict[str, float]:
+        """The KV connector's counts, by the names of docs/operating/kv-connector.md."""
+        start = "sluice_kv_"
+        counts = self.metrics().items()
+        return {name.removeprefix(start): n for name, n in counts if name.startswith(start)}
+
+    def forget_prefixes(self) -> None:
+        """Empties the engine's prefix cache; no request may be running."""
+        request = urllib.request.Request(self.http.address + "/reset_prefix_cache", b"")
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            assert reply.status == 200
+
     def kill(self) -> None:
-        """SIGKILL to every process of the engine; its files in shared memory go with it."""
-        if self._process is None:
-            return
-        files = engine_files(group_members(self._process.pid))
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        for file in files:
-            file.unlink(missing_ok=True)
+        """SIGKILL to every process of the engine; what it kept elsewhere goes with it."""
+        if self._process is not None:
+            self.pause()  # so that nothing comes to be between the look and the end
+            self._end(engine_files(group_members(self._process.pid)))
 
     def stop(self) -> None:
         """SIGTERM to the server; what is still there after a while is killed and is a failure."""
-        if self._process is None or self._process.poll() is not None:
-            self._signal(signal.SIGKILL)
+        process = self._process
+        if process is None:
             return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise EngineFailed(f"{self.options.name} does not stop\n{self.tail()}") from None
-        finally:
-            self._signal(signal.SIGKILL)
+        files = engine_files(group_members(process.pid))
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S
+        while process.poll() is None or group_members(process.pid):
+            if time.monotonic() > deadline:
+                self.kill()
+                raise EngineFailed(f"{self.options.name} does not stop\n{self.tail()}")
+            time.sleep(0.05)
+        self._end(files)  # vLLM's server kills a core that takes long, and leaves what that had
+
+    def pause(self) -> None:
+        """Stops every process of the engine where it is; resume() lets them go on."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def pause_core(self) -> None:
+        """Stops the processes that compute, while the server goes on to take requests."""
+        for pid in self._core():
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume_core(self) -> None:
+        for pid in self._core():
+            os.kill(pid, signal.SIGCONT)
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
     def tail(self) -> str:
         return "\n".join(f"  | {line}" for line in self.log().splitlines()[-40:])
+
+    def _core(self) -> list[int]:
+        """All processes but the server, which started them."""
+        assert self._process is not None
+        core = [pid for pid in group_members(self._process.pid) if pid != self._process.pid]
+        assert core, f"{self.options.name} has no process that computes"
+        return core
+
+    def _end(self, files: set[Path]) -> None:
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+        for file in files:
+            file.unlink(missing_ok=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _signal(self, number: signal.Signals) -> None:
         """To the process group that this object started."""
@@ -163,8 +210,16 @@ class EngineProcess:
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "1",
             "VLLM_SERVER_DEV_MODE": "1",
+            "VLLM_RPC_BASE_PATH": self._scratch,  # its sockets
+            "TMPDIR": self._scratch,
+            "TORCHINDUCTOR_CACHE_DIR": str(ROOT / "build" / "test" / "torchinductor"),
             **self.options.environment,
         }
+
+
+def scratch_prefix() -> str:
+    """How the folders begin that engines of this process keep sockets and other files in."""
+    return f"sluice-engine-{os.getpid()}-"
 
 
 def free_port() -> int:

@@ -5,7 +5,8 @@ import time
 
 import pytest
 from counts import count
-from deployment_fixture import Deployment, ask, reference, wait_until
+from deployment_fixture import Deployment, ask, reference
+from engine_group import wait_until
 from pictures import picture
 
 pytestmark = pytest.mark.engine

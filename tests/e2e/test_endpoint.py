@@ -5,38 +5,19 @@ import os
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from counts import LOGS, count
-from deployment_fixture import wait_until
-from endpoint import Endpoint, Reply, body
+from asking import Reply, body, same
+from counts import count
+from endpoint import Endpoint
+from engine_group import wait_until
 from kv_pair import Json, text_of
 from pictures import picture
-from stage import Stage
 
 pytestmark = pytest.mark.engine
 LEAVES = count(20, full=200)
-
-
-@pytest.fixture
-def endpoint(model: Path, stage: Stage) -> Endpoint:
-    shown: Endpoint = stage.show("endpoint", lambda: Endpoint(model, LOGS / "engines"))
-    return shown
-
-
-def same(seen: Reply, wanted: Reply) -> bool:
-    """The same tokens; a batch of several requests may move a log-probability by its last bits."""
-    return (
-        not seen.error
-        and [token for token, _ in seen.tokens] == [token for token, _ in wanted.tokens]
-        and all(
-            abs(one - other) < 0.05
-            for (_, one), (_, other) in zip(seen.tokens, wanted.tokens, strict=True)
-        )
-    )
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

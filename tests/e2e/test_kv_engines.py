@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from counts import LOGS, count
+from engine_group import wait_until
 from kv_pair import KVPair, post, text_of
 from pictures import picture
 from stage import Stage
@@ -32,7 +33,7 @@ def pair(model: Path, stage: Stage) -> KVPair:
 def test_kv_decode_answers_as_one_engine(pair: KVPair, tokens: int) -> None:
     body = pair.body(text_of(tokens))
     alone = post(pair.decode, body)["choices"][0]
-    before = [pair.metrics(engine) for engine in pair.engines]
+    before = [engine.kv() for engine in pair.engines]
     params = pair.prompt_kv(body)
     assert params["do_remote_prefill"] is True, params
     seen = pair.answer(body, params)
@@ -41,7 +42,7 @@ def test_kv_decode_answers_as_one_engine(pair: KVPair, tokens: int) -> None:
     pair.await_idle()
     sent, received = (
         {name: now[name] - then[name] for name in now}
-        for now, then in zip(map(pair.metrics, pair.engines), before, strict=True)
+        for now, then in zip((engine.kv() for engine in pair.engines), before, strict=True)
     )
     assert sent["bytes_sent"] == received["bytes_received"] > 0
     assert (sent["commits"], received["loads"]) == (1, 1)
@@ -56,24 +57,24 @@ def test_kv_prompt_with_a_picture(pair: KVPair) -> None:
     other = pair.body("What is this? ", [picture(1)])
     assert post(pair.decode, other)["choices"][0]["logprobs"] != alone["logprobs"]
     # The KV of one picture is never taken for another's, whoever says so.
-    before = pair.metrics(pair.decode)["fallbacks"]
+    before = pair.decode.kv()["fallbacks"]
     lie = pair.answer(other, pair.prompt_kv(body))
     assert lie["logprobs"] == post(pair.decode, other)["choices"][0]["logprobs"]
-    assert pair.metrics(pair.decode)["fallbacks"] == before + 1
+    assert pair.decode.kv()["fallbacks"] == before + 1
 
 
 def test_kv_several_answers_of_one_prompt(pair: KVPair) -> None:
     body = pair.body(text_of(600, salt=3), n=3, temperature=0.7)
-    before = pair.metrics(pair.decode)
+    before = pair.decode.kv()
     params = {**pair.prompt_kv({**body, "n": 1}), "keep": True}
     choices = post(pair.decode, {**body, "kv_transfer_params": params})["choices"]
     alone = post(pair.decode, body)["choices"]
     likeliest = {top_tokens(one) for one in choices}
     assert likeliest == {top_tokens(one) for one in alone}
     assert len(likeliest) == 1
-    after = pair.metrics(pair.decode)
+    after = pair.decode.kv()
     assert after["loads"] - before["loads"] == 3
-    assert pair.handoff_objects() > 0  # whoever said "keep" removes it
+    assert pair.handoff_keys()  # whoever said "keep" removes it
     pair.remove(params)
     pair.await_idle()
 
@@ -98,10 +99,10 @@ def test_kv_handoff_that_is_gone_is_computed(pair: KVPair) -> None:
     body = pair.body(text_of(400, salt=5))
     alone = post(pair.decode, body)["choices"][0]
     params = pair.prompt_kv(body)
-    before = pair.metrics(pair.decode)
+    before = pair.decode.kv()
     seen = pair.answer(body, {**params, "sluice_handoff": secrets.token_hex(16)})
     assert seen["logprobs"] == alone["logprobs"]
-    after = pair.metrics(pair.decode)
+    after = pair.decode.kv()
     assert after["fallbacks"] - before["fallbacks"] == 1
     assert after["failed_deadline"] - before["failed_deadline"] == 1
     pair.remove(params)
@@ -148,7 +149,7 @@ def test_kv_one_engine_dies_and_the_other_goes_on(pair: KVPair) -> None:
     pair.prefill.kill()
     # Committed: it does not matter that its writer is dead.
     assert pair.answer(body, params)["logprobs"] == alone["logprobs"]
-    pair.await_released()
+    pair.await_no_handoff()
     pair.prefill.start()
     pair.prefill.wait_ready()
     params = pair.prompt_kv(body)
@@ -156,9 +157,7 @@ def test_kv_one_engine_dies_and_the_other_goes_on(pair: KVPair) -> None:
         waits = pool.submit(
             lambda: pair.answer({**body, "max_tokens": 500}, {**params, "generation": 3})
         )
-        deadline = time.monotonic() + 20
-        while not pair.blocks_in_use(pair.decode) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: pair.blocks_in_use() > 0, "decode holds blocks")
         pair.decode.kill()
         with pytest.raises((OSError, AssertionError, http.client.HTTPException)):
             waits.result()

@@ -5,12 +5,12 @@ It is compared with a colocated engine of size 2 whose vision tower runs as at s
 """
 
 from pathlib import Path
-from typing import Self
 
 import pytest
 from arena_process import ArenaProcess
 from counts import LOGS
 from deployment_fixture import ask
+from engine_group import EngineGroup
 from engine_process import EngineOptions, EngineProcess, Role
 from pictures import picture
 from stage import Stage
@@ -20,43 +20,23 @@ PARALLEL = ("--tensor-parallel-size", "2")
 BINDING = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
 
 
-class Parallel:
+class Parallel(EngineGroup):
     """`encoder` at size 1, `prefill` at size 2, and `alone` at size 2 without a connector."""
 
     def __init__(self, model: Path) -> None:
-        self.arena = ArenaProcess("64MiB")
-        alone = (*PARALLEL, "--mm-encoder-tp-mode", "data")
-        self.encoder = self._start("encoder", model, "ec_producer")
-        self.prefill = self._start("prefill", model, "ec_consumer", PARALLEL, BINDING)
-        self.alone = self._start("alone", model, None, alone, BINDING)
-        self.engines = [self.encoder, self.prefill, self.alone]
+        super().__init__(ArenaProcess("64MiB"), LOGS / "engines-parallel")
 
-    def _start(
-        self,
-        name: str,
-        model: Path,
-        role: Role | None,
-        flags: tuple[str, ...] = (),
-        environment: dict[str, str] | None = None,
-    ) -> EngineProcess:
-        options = EngineOptions(
-            name, model, role, self.arena.directory, flags=flags, environment=environment or {}
-        )
-        return EngineProcess(options, LOGS / "engines-parallel")
+        def engine(name: str, role: Role | None, *flags: str) -> EngineProcess:
+            binding = BINDING if flags else {}
+            return self.start(
+                EngineOptions(
+                    name, model, role, self.arena.directory, flags=flags, environment=binding
+                )
+            )
 
-    def __enter__(self) -> Self:
-        try:
-            for engine in self.engines:
-                engine.wait_ready()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for engine in self.engines:
-            engine.kill()
-        self.arena.close()
+        self.encoder = engine("encoder", "ec_producer")
+        self.prefill = engine("prefill", "ec_consumer", *PARALLEL)
+        self.alone = engine("alone", None, *PARALLEL, "--mm-encoder-tp-mode", "data")
 
 
 @pytest.fixture
