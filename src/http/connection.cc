@@ -39,10 +39,9 @@ std::unexpected<Error> gone() {
 
 }  // namespace
 
-Connection::Connection(ConnectionHost& host, Socket socket, std::string peer, bool on_loopback)
+Connection::Connection(ConnectionHost& host, Socket socket, std::string peer)
     : host_(host), socket_(std::move(socket)) {
   head_.peer = std::move(peer);
-  head_.on_loopback = on_loopback;
 }
 
 // ---- the connection

@@ -52,7 +52,7 @@ class Connection final : public Exchange,
   using Hook = boost::intrusive::list_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-  Connection(ConnectionHost& host, Socket socket, std::string peer, bool on_loopback);
+  Connection(ConnectionHost& host, Socket socket, std::string peer);
 
   // Serves until the connection is closed.
   boost::asio::awaitable<void> run();

@@ -32,8 +32,7 @@ struct ExchangeHead {
   std::string target;  // path and query as sent; of an absolute target, what follows its authority
   std::vector<Header> headers;
   std::optional<std::uint64_t> content_length;
-  std::string peer;         // address of the client, for the access log
-  bool on_loopback = true;  // the address that was asked is a loopback one
+  std::string peer;  // address of the client, for the access log
 
   // The first header of this name, any case; empty when there is none.
   std::string_view header(std::string_view name) const noexcept;

@@ -157,14 +157,8 @@ asio::awaitable<void> Worker::accept_loop() {
 }
 
 void Worker::take(tcp::socket socket, const tcp::endpoint& peer) {
-  error_code error;
-  const auto local = socket.local_endpoint(error).address();
-  const bool loopback =
-      local.is_loopback() ||
-      (local.is_v6() && local.to_v6().is_v4_mapped() &&
-       asio::ip::make_address_v4(asio::ip::v4_mapped, local.to_v6()).is_loopback());
-  auto connection = std::make_shared<Connection>(host_, std::move(socket),
-                                                 peer.address().to_string(), !error && loopback);
+  auto connection =
+      std::make_shared<Connection>(host_, std::move(socket), peer.address().to_string());
   if (census_.enter(options_.limits.connections_max)) {
     asio::co_spawn(io_, serve(std::move(connection)), asio::detached);
     return;

@@ -60,7 +60,6 @@ TEST(Front, TellsTheHandlerWhoAsks) {
     const auto& head = exchange.head();
     EXPECT_EQ(thread, 0u);
     EXPECT_EQ(head.peer, "127.0.0.1");
-    EXPECT_TRUE(head.on_loopback);
     EXPECT_EQ(head.header("X-A"), "one");
     EXPECT_EQ(head.header("x-b"), "");
     EXPECT_EQ(head.content_length, 2u);

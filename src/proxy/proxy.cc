@@ -184,9 +184,8 @@ std::optional<OpenAiError> Proxy::refuse(const http::ExchangeHead& head,
                        .message = "no token is configured, so nobody may see or change instances",
                        .code = "no_token"};
   }
-  const bool open_metrics = path == "/metrics" && head.on_loopback;
   const bool needed = own || beyond_loopback_ || settings.token_always;
-  if (!needed || open_metrics) return std::nullopt;
+  if (!needed) return std::nullopt;
   if (http::bearer_matches(head.header("authorization"), settings.token)) return std::nullopt;
   return OpenAiError{.status = 401,
                      .message = "a bearer token is needed, and this is not the right one",

@@ -220,7 +220,7 @@ def other_address() -> str:
 
 ROUTES = [
     *(("POST", target) for target in (CHAT, COMPLETIONS, RESPONSES, "/v1/embeddings")),
-    *(("GET", target) for target in ("/v1/models", "/v1/instances")),
+    *(("GET", target) for target in ("/v1/models", "/v1/instances", "/metrics")),
     *(("POST", target) for target in ("/v1/instances",)),
 ]
 WRONG = [None, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", TOKEN, "Bearer ", "Basic x"]
@@ -253,8 +253,7 @@ def test_beyond_loopback_the_token_is_always_needed(
     engine = new_stub("colocated")
     proxy = new_proxy(engine, host="0.0.0.0", token_file=token_file)
     address = other_address()
-    routes = ROUTES if not address else [*ROUTES, ("GET", "/metrics")]
-    for method, target in routes:
+    for method, target in ROUTES:
         body = chat() if method == "POST" else b""
         with proxy.connect(host=address or "127.0.0.1") as connection:
             assert connection.ask(method, target, body).status == 401, target
