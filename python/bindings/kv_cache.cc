@@ -4,13 +4,14 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/checked.h"
 #include "bindings.h"
 #include "convert.h"
-#include "kv/paged_copy.h"
+#include "kv/part.h"
 #include "lease.h"
 #include "no_gil.h"
 #include "raise.h"
@@ -53,10 +54,10 @@ std::span<const kv::PagedLayer> group_of(const Cache& cache, std::uint32_t first
   return std::span(cache.layers).subspan(first, count);
 }
 
-void gather(const Cache& self, const WriterHandle& writer, std::uint32_t first_layer,
+void gather(const Cache& self, WriterHandle& writer, std::uint32_t first_layer,
             std::uint32_t layers, const std::vector<std::uint32_t>& block_ids) {
-  const Writer& open = writer.writer();
-  const std::span<std::byte> part = open.data(find_tensor(open.tensors(), std::nullopt));
+  Writer& open = writer.writer();
+  const std::size_t tensor = find_tensor(open.tensors(), std::nullopt);
   const kv::Transfer transfer{.part = self.shape,
                               .paged = self.shape,
                               .layers = group_of(self, first_layer, layers),
@@ -67,7 +68,7 @@ void gather(const Cache& self, const WriterHandle& writer, std::uint32_t first_l
   Status status;
   {
     const NoGil no_gil;
-    status = kv::gather(part, transfer);
+    status = kv::write_part(open, tensor, transfer);
   }
   value_of(std::move(status));
 }
@@ -75,7 +76,9 @@ void gather(const Cache& self, const WriterHandle& writer, std::uint32_t first_l
 void scatter(const Cache& self, const LeaseHandle& lease, std::uint32_t first_layer,
              std::uint32_t layers, const std::vector<std::uint32_t>& block_ids,
              std::uint64_t part_blocks, std::uint64_t part_first_block, std::uint32_t part_heads,
-             const std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>& heads) {
+             const std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>& heads,
+             std::string_view verify) {
+  const Verify mode = to_verify(verify);
   if (lease.memory == nullptr)
     raise({Code::kDetached, Drop::kObject, "this lease has ended; get the object again"});
   const auto tensors = value_of(lease.memory->lease().tensors());
@@ -91,11 +94,10 @@ void scatter(const Cache& self, const LeaseHandle& lease, std::uint32_t first_la
       .part_first_block = part_first_block,
       .heads = {std::get<0>(heads), std::get<1>(heads), std::get<2>(heads)}};
   const Pinned::Hold hold(lease.memory);  // keeps the lease while the GIL is away
-  const auto bytes = lease.memory->lease().bytes().subspan(tensor.data_offset, tensor.data_bytes);
   Status status;
   {
     const NoGil no_gil;
-    status = kv::scatter(bytes, transfer);
+    status = kv::read_part(lease.memory->lease(), tensor, transfer, mode);
   }
   value_of(std::move(status));
 }
@@ -124,7 +126,8 @@ void bind_kv_cache(nb::module_& module) {
            nb::arg("layers"), nb::arg("block_ids"))
       .def("scatter", scatter, nb::arg("lease"), nb::kw_only(), nb::arg("first_layer"),
            nb::arg("layers"), nb::arg("block_ids"), nb::arg("part_blocks"),
-           nb::arg("part_first_block"), nb::arg("part_heads"), nb::arg("heads"));
+           nb::arg("part_first_block"), nb::arg("part_heads"), nb::arg("heads"),
+           nb::arg("verify") = "once");
 }
 
 }  // namespace sluice::python

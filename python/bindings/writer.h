@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sluice/client.h>
@@ -30,6 +31,7 @@ class WriterHandle {
 
   bool open() const noexcept { return static_cast<bool>(writer_); }
   const Writer& writer() const;  // raises Detached once it ended
+  Writer& writer() { return const_cast<Writer&>(std::as_const(*this).writer()); }
 
   std::shared_ptr<View> view(std::optional<std::string_view> name);
   void write(std::optional<std::string_view> name, nb::handle source);

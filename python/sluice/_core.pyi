@@ -491,7 +491,10 @@ class KvCache:
     def gather(
         self, writer: Writer, *, first_layer: int, layers: int, block_ids: Sequence[int]
     ) -> None:
-        """Copies blocks into a reservation of one tensor."""
+        """Copies blocks into a reservation of one tensor, and hashes them on the way.
+
+        Must be the last write: what is written to it later does not match its digests.
+        """
 
     def scatter(
         self,
@@ -504,5 +507,10 @@ class KvCache:
         part_first_block: int,
         part_heads: int,
         heads: tuple[int, int, int],
+        verify: Verify = "once",
     ) -> None:
-        """Copies a part's blocks from `part_first_block` on into the cache."""
+        """Copies a part's blocks from `part_first_block` on into the cache.
+
+        Verifies the whole part in the same pass; raises Corrupt. Blocks it has written by then hold
+        nothing of use.
+        """

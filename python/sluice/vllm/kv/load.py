@@ -207,7 +207,6 @@ class _Source:
         self._covered[first_layer, layers] = end
         skip = min(blocks, max(0, self._first - first))
         if skip < blocks:
-            lease.verify(verify)
             at = first + skip - self._first
             self._cache.native.scatter(
                 lease,
@@ -218,6 +217,7 @@ class _Source:
                 part_first_block=skip,
                 part_heads=self._expected.heads,
                 heads=self._share,
+                verify=verify,
             )
             self._counters.add("parts_received")
             self._counters.add(
