@@ -5,7 +5,7 @@ takes most of a minute, so that tests share it.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 T = TypeVar("T", bound=AbstractContextManager[Any])
 
@@ -17,14 +17,14 @@ class Stage:
         self._name = ""
         self._running: AbstractContextManager[Any] | None = None
 
-    def show(self, name: str, make: Callable[[], T]) -> Any:
+    def show(self, name: str, make: Callable[[], T]) -> T:
         """What `make` made under this name, entered."""
         if self._name != name:
             self.clear()
             made = make()
             self._running = made.__enter__()
             self._name = name
-        return self._running
+        return cast(T, self._running)
 
     def clear(self) -> None:
         running, self._running, self._name = self._running, None, ""

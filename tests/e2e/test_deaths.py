@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 from counts import count
@@ -17,7 +18,7 @@ ENCODER_KILLS = count(1, full=10)
 class Traffic:
     """Asks the engine with a tower about pictures until stopped; remembers every wrong answer."""
 
-    def __init__(self, deployment: Deployment, expected: dict[int, object]) -> None:
+    def __init__(self, deployment: Deployment, expected: Mapping[int, object]) -> None:
         self._deployment = deployment
         self._expected = expected
         self._stop = threading.Event()

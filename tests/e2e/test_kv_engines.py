@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from counts import LOGS, count
 from engine_group import wait_until
-from kv_pair import KVPair, post, text_of
+from engine_process import EngineProcess
+from kv_pair import Json, KVPair, post, text_of
 from pictures import picture
 from stage import Stage
 
@@ -47,6 +48,32 @@ def test_kv_decode_answers_as_one_engine(pair: KVPair, tokens: int) -> None:
     assert sent["bytes_sent"] == received["bytes_received"] > 0
     assert (sent["commits"], received["loads"]) == (1, 1)
     assert received["receive_failures"] == received["fallbacks"] == 0
+
+
+def test_kv_decode_loads_while_prefill_computes(pair: KVPair) -> None:
+    body = pair.body(text_of(3000, salt=7))
+    alone = post(pair.decode, body)["choices"][0]
+    before = pair.decode.kv()
+    name = secrets.token_hex(16)
+    begun = {
+        "do_remote_prefill": True,
+        "do_remote_decode": False,
+        "sluice_handoff": name,
+        "in_progress": True,
+    }
+    with ThreadPoolExecutor(1) as pool:
+        prefilled = pool.submit(pair.prompt_kv, body, name)
+        wait_until(lambda: bool(pair.handoff_keys()), "the first layer group is there")
+        assert not prefilled.done()
+        seen = pair.answer(body, begun)
+        assert prefilled.result()["do_remote_prefill"] is True
+    assert seen["message"] == alone["message"]
+    assert seen["logprobs"] == alone["logprobs"]
+    pair.await_idle()
+    after = pair.decode.kv()
+    assert after["loads_in_progress"] - before["loads_in_progress"] == 1
+    assert after["loads"] - before["loads"] == 1
+    assert after["fallbacks"] == before["fallbacks"]
 
 
 def test_kv_prompt_with_a_picture(pair: KVPair) -> None:
@@ -131,7 +158,7 @@ def test_kv_vanished_clients_leave_nothing(pair: KVPair, phase: str) -> None:
     assert pair.answer(body, pair.prompt_kv(body))["logprobs"]
 
 
-def vanish(engine, body, number: int) -> None:
+def vanish(engine: EngineProcess, body: Json, number: int) -> None:
     """Sends a request and closes the connection a little later, a little later each time."""
     host, _, port = engine.http.address.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)

@@ -74,9 +74,9 @@ class TwoSizes(EngineGroup):
         """Has the engine compute the prompt and hand it off; the parameters for decode."""
         params = {"do_remote_decode": True, "sluice_handoff": secrets.token_hex(16)}
         answer = post(prefill, {**asked, "max_tokens": 1, "kv_transfer_params": params})
-        params = answer["kv_transfer_params"]
-        assert params["do_remote_prefill"] is True, params
-        return params
+        given: Json = answer["kv_transfer_params"]
+        assert given["do_remote_prefill"] is True, given
+        return given
 
     def blocks_of(self, params: Json) -> dict[tuple[int, int, int], bytes]:
         """The hand-off's KV by (layer, head of the model, block), whoever wrote it."""
@@ -87,8 +87,8 @@ class TwoSizes(EngineGroup):
             if place == "end":
                 continue
             with self.client.get(_core.ObjectKey.parse(one["key"])) as lease:
-                part = torch.from_dlpack(lease.array("kv")).clone()
-                (layer, _), (block, _) = lease.attributes["layers"], lease.attributes["blocks"]
+                part = torch.utils.dlpack.from_dlpack(lease.array("kv")).clone()
+                layer, block = (first_of(lease, name) for name in ("layers", "blocks"))
             layers, _, blocks, heads, _, _ = part.shape
             for at_layer in range(layers):
                 for at_block in range(blocks):
@@ -101,9 +101,15 @@ class TwoSizes(EngineGroup):
         self.client.invalidate(f"{HANDOFFS}{params['sluice_handoff']}.")
 
 
+def first_of(lease: _core.Lease, name: str) -> int:
+    value = lease.attributes[name]
+    assert isinstance(value, list)
+    return int(value[0])
+
+
 @pytest.fixture
 def sizes(model: Path, stage: Stage) -> TwoSizes:
-    shown: TwoSizes = stage.show("sizes", lambda: TwoSizes(model))
+    shown = stage.show("sizes", lambda: TwoSizes(model))
     shown.forget()
     return shown
 

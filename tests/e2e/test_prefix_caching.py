@@ -36,7 +36,7 @@ def cached(deepstack_model: Path, stage: Stage) -> Endpoint:
         staged = ["--enable-prefix-caching"]
         return Endpoint(deepstack_model, LOGS / "engines", "cached", FLAGS, staged)
 
-    shown: Endpoint = stage.show("cached", make)
+    shown = stage.show("cached", make)
     shown.await_idle()
     shown.prefill.forget_prefixes()
     shown.decode.forget_prefixes()

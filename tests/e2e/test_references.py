@@ -11,6 +11,7 @@ from engines import Reference
 from pictures import picture
 
 pytestmark = pytest.mark.engine
+Tokens = tuple[tuple[str, float], ...]
 UNKNOWN = count(40, full=1000)
 
 
@@ -98,7 +99,7 @@ def test_eight_concurrent_requests_answer_as_one_by_one(deployment: Deployment) 
     entries = [deployment.encode(photo) for photo in photos]
     expected = [deployment.local_answer(photo).tokens for photo in photos]
 
-    def turn(number: int) -> tuple[int, object, str]:
+    def turn(number: int) -> tuple[int, Tokens, str]:
         which = number % len(photos)
         photo, entry = photos[which], entries[which]
         if number % 2:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import EngineArgs
@@ -34,17 +34,7 @@ class Step:
 
     @property
     def scheduled(self) -> dict[str, int]:
-        return self.output.num_scheduled_tokens
-
-
-class Worker(Protocol):
-    """One rank."""
-
-    @property
-    def connector(self) -> Any: ...
-
-    def run(self, output: SchedulerOutput) -> ModelRunnerOutput:
-        """vLLM's hook sequence for one planned step."""
+        return dict(self.output.num_scheduled_tokens)
 
 
 class Replay:
@@ -53,7 +43,7 @@ class Replay:
     Failure: AssertionError, with what has ended, when something takes too long.
     """
 
-    workers: Sequence[Any]
+    workers: Sequence[Any]  # each with its connector, and run(output) for one planned step
     connector: Any  # the scheduler's
 
     def __init__(self, config: VllmConfig, cache: KVCacheConfig) -> None:
