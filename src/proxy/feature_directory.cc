@@ -79,9 +79,14 @@ FeatureDirectory::~FeatureDirectory() {
   wake_.notify_all();
 }
 
+std::shared_ptr<const FeatureDirectory::View> FeatureDirectory::current_view() const {
+  const std::scoped_lock lock(view_mutex_);
+  return view_;
+}
+
 std::optional<FoundFeature> FeatureDirectory::find(std::string_view model,
                                                    std::string_view identifier) const {
-  const std::shared_ptr<const View> view = view_.load();
+  const std::shared_ptr<const View> view = current_view();
   if (view->client == nullptr) return std::nullopt;
   const bool one_model = std::ranges::all_of(view->prefixes, [&](const Prefix& prefix) {
     return prefix.model == view->prefixes.front().model;
@@ -100,7 +105,7 @@ std::optional<FoundFeature> FeatureDirectory::find(std::string_view model,
 }
 
 bool FeatureDirectory::handoff_has_begun(std::string_view handoff) const {
-  const std::shared_ptr<const View> view = view_.load();
+  const std::shared_ptr<const View> view = current_view();
   if (view->client == nullptr) return false;
   return view->client->lookup(handoff_key(options_.tenant, handoff, "0.0.0")) == Presence::kPresent;
 }
@@ -173,7 +178,11 @@ void FeatureDirectory::refresh() {
     seen.push_back(std::move(*prefix));
   }
   const std::size_t prefixes = view->prefixes.size();
-  view_.store(std::move(view));
+  std::shared_ptr<const View> made = std::move(view);
+  {
+    const std::scoped_lock lock(view_mutex_);
+    view_.swap(made);
+  }
   const std::scoped_lock lock(mutex_);
   counts_.prefixes = prefixes;
   counts_.attached = client_->attached();

@@ -13,7 +13,6 @@
 //            counted.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -82,9 +81,12 @@ class FeatureDirectory {
   void refresh();
   void end_waiting();
 
+  std::shared_ptr<const View> current_view() const;
+
   FeatureDirectoryOptions options_;
-  std::atomic<std::shared_ptr<const View>> view_;
-  mutable std::mutex mutex_;  // guards what follows; held for moments
+  mutable std::mutex view_mutex_;
+  std::shared_ptr<const View> view_;
+  mutable std::mutex mutex_;  // guards what follows; both are held for moments
   std::condition_variable_any wake_;
   std::deque<std::string> ending_;
   Counts counts_;
