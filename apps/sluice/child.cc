@@ -129,8 +129,10 @@ void Child::terminate() const noexcept {
   if (!ending_) ::kill(pid_, SIGTERM);
 }
 
-void Child::kill() const noexcept {
-  if (!ending_) ::kill(-pid_, SIGKILL);
+void Child::kill() {
+  if (ending_) return;
+  note_shared_files();
+  ::kill(-pid_, SIGKILL);
 }
 
 bool Child::reap() {
@@ -141,10 +143,12 @@ bool Child::reap() {
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid != pid_)
     return false;
+  note_shared_files();  // of its own children, who may outlive it
   ::kill(-pid_, SIGKILL);
   int status = 0;
   if (::waitpid(pid_, &status, 0) != pid_) return false;
   ending_ = WIFEXITED(status) ? Ending{WEXITSTATUS(status), 0} : Ending{-1, WTERMSIG(status)};
+  removed_files_ = leftovers_.remove(pid_);
   return true;
 }
 

@@ -2,7 +2,8 @@
 //
 // Invariant: the child leads its own process group, gets SIGTERM from the kernel when this program
 //            dies, and inherits no descriptor but its output pipe. Every byte it prints is in its
-//            log file; its last lines are kept for messages.
+//            log file; its last lines are kept for messages. What it kept in shared memory is
+//            removed when it ended, however it did.
 // Threads:   one owner. stop() and kill() only send; reap() never blocks.
 // Failure:   start() answers kIo or kNotFound with the program's name; a child that cannot run its
 //            program exits with 127.
@@ -22,6 +23,7 @@
 #include <sluice/error.h>
 
 #include "base/unique_fd.h"
+#include "leftovers.h"
 
 namespace sluice::cli {
 
@@ -59,8 +61,12 @@ class Child {
   // Moves what it printed into its log; each whole line also to `show`.
   void pump(const std::function<void(std::string_view line)>& show);
   void terminate() const noexcept;  // SIGTERM to the program
-  void kill() const noexcept;       // SIGKILL to its whole group
+  void kill();                      // SIGKILL to its whole group
   bool reap();                      // true once it ended; what is left of its group is killed then
+  // Remembers which files in shared memory are its own; worth it now and then while it lives.
+  void note_shared_files() { leftovers_.look(pid_); }
+  // After its end: what it left in shared memory, and is removed.
+  const std::vector<std::string>& removed_files() const noexcept { return removed_files_; }
 
  private:
   Child() = default;
@@ -73,6 +79,8 @@ class Child {
   std::string partial_;
   std::deque<std::string> last_lines_;
   std::optional<Ending> ending_;
+  Leftovers leftovers_;
+  std::vector<std::string> removed_files_;
 };
 
 }  // namespace sluice::cli

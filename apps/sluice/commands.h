@@ -50,6 +50,9 @@ struct RmCommand {
   std::string prefix;
 };
 struct TopCommand {
+  std::string file;   // topology; empty: the arena, and the proxy if one is named
+  std::string proxy;  // its address; empty: the topology's, or none
+  std::string token;  // for it; empty: the topology's, or none
   std::chrono::milliseconds interval{1000};
   std::uint64_t count = 0;  // 0: until interrupted; in a pipe one
 };

@@ -15,6 +15,8 @@
 #include "common/exit_code.h"
 #include "common/nearest.h"
 #include "common/quantity.h"
+#include "common/token.h"
+#include "fetch.h"
 
 namespace sluice::cli {
 namespace {
@@ -44,9 +46,20 @@ const std::vector<app::Setting>& own_table() {
   return kTable;
 }
 
+// Settings of `top` alone.
+const std::vector<app::Setting>& top_table() {
+  static const std::vector<app::Setting> kTable = {
+      {"proxy", "ADDRESS", "", "Proxy to watch, such as http://127.0.0.1:8080."},
+      {"token-file", "PATH", "",
+       "File (mode 0600) with the bearer token of that proxy. The variable SLUICE_TOKEN may hold "
+       "the token instead."},
+  };
+  return kTable;
+}
+
 // CLI11 fills these; kept in one place because it stores references.
 struct Raw {
-  app::Layer own;
+  app::SettingFlags own, of_top;
   bool json = false, version = false, no_color = false;
   LsCommand ls;
   StatCommand stat;
@@ -60,7 +73,7 @@ struct Raw {
   std::string soft_pin, interval = "1s", time_per_case = "400ms", ready_timeout, stop_timeout,
                         config_file;
   std::vector<std::string> sizes;
-  bool no_checksums = false, no_measure = false;
+  bool no_checksums = false, no_measure = false, once = false;
 };
 
 // Durations and sizes arrive as text; a wrong one is a usage error that names its flag.
@@ -105,8 +118,11 @@ void add_data_commands(CLI::App& program, Raw& raw) {
 }
 
 void add_other_commands(CLI::App& program, Raw& raw) {
-  auto* top =
-      program.add_subcommand("top", "Watch the arena and its processes; one snapshot when piped.");
+  auto* top = program.add_subcommand(
+      "top", "Watch the arena and the serving path around it; one snapshot when piped.");
+  top->add_option("file", raw.top.file, "Topology file of `sluice up`: its arena, proxy, engines.");
+  raw.of_top.add(*top, top_table(), "");
+  top->add_flag("--once", raw.once, "One view, as with --count 1.");
   top->add_option("--interval", raw.interval, "Time between two views.");
   top->add_option("--count", raw.top.count, "Leave after so many views.");
   auto* bench = program.add_subcommand("bench", "Measure the running arena against a plain copy.");
@@ -184,27 +200,46 @@ Result<Global> read_global(const std::vector<app::Effective>& effective, const R
   return global;
 }
 
+std::vector<app::Effective> effective(std::span<const app::Setting> table, app::Layer flags) {
+  return app::merge(table, {.file = {},
+                            .file_path = "",
+                            .environment = app::layer_from_environment(environment, table),
+                            .flags = std::move(flags)});
+}
+
 Result<ConfigCommand> read_config(const std::vector<app::Effective>& own, const Raw& raw) {
   ConfigCommand command{.own = own, .daemon = {}};
-  app::Layers layers{
-      .file = {},
-      .file_path =
-          raw.config_file.empty() ? environment("SLUICE_CONFIG").value_or("") : raw.config_file,
-      .environment = app::layer_from_environment(environment, app::daemon_settings_table()),
-      .flags = {}};
-  if (!layers.file_path.empty()) {
-    const auto text = app::read_config_file(layers.file_path);
-    if (!text) return std::unexpected(text.error());
-    auto file = app::layer_from_toml(*text, layers.file_path, app::daemon_settings_table());
-    if (!file) return std::unexpected(file.error());
-    layers.file = std::move(*file);
-  }
+  for (app::Effective& entry : effective(top_table(), {})) command.own.push_back(std::move(entry));
+  app::Layer flags;
   for (const app::Effective& entry : own) {  // what was said here holds for the daemon too
     if (entry.source == app::Source::kFlag && entry.name != "timeout")
-      layers.flags[entry.name] = entry.value;
+      flags[entry.name] = entry.value;
   }
-  command.daemon = app::merge(app::daemon_settings_table(), layers);
+  const auto layers = app::read_layers(
+      app::daemon_settings_table(),
+      raw.config_file.empty() ? environment("SLUICE_CONFIG").value_or("") : raw.config_file,
+      std::move(flags), environment);
+  if (!layers) return std::unexpected(layers.error());
+  command.daemon = app::merge(app::daemon_settings_table(), *layers);
   return command;
+}
+
+// A file or an address that is wrong is a bad configuration: it may stand in the environment.
+Result<TopCommand> read_top(Raw& raw) {
+  std::string token_file;
+  for (const app::Effective& entry : effective(top_table(), raw.of_top.given())) {
+    if (entry.name == "proxy") raw.top.proxy = entry.value;
+    if (entry.name == "token-file") token_file = entry.value;
+  }
+  if (raw.once) raw.top.count = 1;
+  if (!raw.top.proxy.empty()) {
+    if (const auto fine = check_address(raw.top.proxy); !fine)
+      return fail(Code::kInvalidArgument, fmt::format("--proxy: {}", fine.error().message));
+  }
+  auto token = app::read_token(token_file, "SLUICE_TOKEN", environment);
+  if (!token) return std::unexpected(token.error());
+  raw.top.token = std::move(*token);
+  return raw.top;
 }
 
 Status finish(Raw& raw) {
@@ -219,6 +254,8 @@ Status finish(Raw& raw) {
   }
   if (raw.top.interval.count() <= 0)
     return fail(Code::kInvalidArgument, "--interval must be above 0");
+  if (raw.once && raw.top.count > 1)
+    return fail(Code::kInvalidArgument, "--once and --count exclude each other");
   if (raw.put.soft_pin && raw.put.hard_pin)
     return fail(Code::kInvalidArgument, "--pin and --soft-pin exclude each other");
   return {};
@@ -253,9 +290,13 @@ Answer usage(std::string_view why, std::string_view command = "") {
 std::string unknown_command(int argc, char** argv, const CLI::App& program) {
   std::vector<std::string> known;
   for (const CLI::App* command : program.get_subcommands({})) known.push_back(command->get_name());
+  const auto takes_a_value = [](std::string_view word) {
+    return std::ranges::any_of(
+        own_table(), [&](const app::Setting& setting) { return word == "--" + setting.name; });
+  };
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with('-')) continue;
+    if (word.starts_with('-') || takes_a_value(argv[i - 1])) continue;
     if (std::ranges::find(known, word) != known.end()) return "";
     return fmt::format("unknown command '{}'{}", word, app::did_you_mean(word, known));
   }
@@ -264,12 +305,7 @@ std::string unknown_command(int argc, char** argv, const CLI::App& program) {
 
 std::variant<Invocation, Answer> choose(const CLI::App& program, Raw& raw) {
   if (const auto finished = finish(raw); !finished) return usage(finished.error().message);
-  std::erase_if(raw.own, [&](const auto& entry) { return program.count("--" + entry.first) == 0; });
-  const auto own =
-      app::merge(own_table(), {.file = {},
-                               .file_path = "",
-                               .environment = app::layer_from_environment(environment, own_table()),
-                               .flags = raw.own});
+  const auto own = effective(own_table(), raw.own.given());
   auto global = read_global(own, raw);
   if (!global) return usage(global.error().message);
   const std::string name = program.get_subcommands().front()->get_name();
@@ -279,7 +315,11 @@ std::variant<Invocation, Answer> choose(const CLI::App& program, Raw& raw) {
   if (name == "put") out.command = raw.put;
   if (name == "get") out.command = raw.get;
   if (name == "rm") out.command = raw.rm;
-  if (name == "top") out.command = raw.top;
+  if (name == "top") {
+    auto top = read_top(raw);
+    if (!top) return Answer{app::kExitBadConfig, fmt::format("sluice: {}\n", top.error().message)};
+    out.command = std::move(*top);
+  }
   if (name == "doctor") {
     raw.doctor.environment = whole_environment();
     out.command = raw.doctor;
@@ -320,12 +360,7 @@ std::variant<Invocation, Answer> read_invocation(int argc, char** argv) {
   program.set_help_flag("-h,--help", "Show this text.");
   program.add_flag("--version", raw.version, "Show the version.");
   program.add_flag("--json", raw.json, "Answer with JSON.");
-  for (const app::Setting& setting : own_table()) {
-    program
-        .add_option("--" + setting.name, raw.own[setting.name],
-                    fmt::format("{} [{}]", setting.help, setting.fallback))
-        ->type_name(setting.form);
-  }
+  raw.own.add(program, own_table(), "");
   program.fallthrough();  // before the commands are made: they inherit it
   add_data_commands(program, raw);
   add_other_commands(program, raw);

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "commands.h"
+#include "common/command_line.h"
 
 namespace sluice::cli {
 
@@ -13,11 +14,7 @@ struct Invocation {
   Command command;
 };
 
-// Nothing to run: print this and leave; to the standard output when exit_code is 0.
-struct Answer {
-  int exit_code = 0;
-  std::string text;
-};
+using app::Answer;
 
 std::variant<Invocation, Answer> read_invocation(int argc, char** argv);
 

@@ -35,6 +35,11 @@ TEST(CommandLine, GlobalFlagsStandBeforeOrAfterTheCommand) {
   }
 }
 
+TEST(CommandLine, AFlagsValueIsNoCommand) {
+  EXPECT_NE(answer_to({"--arena", "x", "top", "--wrong"}).text.find("--wrong"), std::string::npos);
+  EXPECT_NE(answer_to({"--arena", "x", "tpo"}).text.find("did you mean 'top'"), std::string::npos);
+}
+
 TEST(CommandLine, TheEnvironmentNamesTheArenaUnlessAFlagDoes) {
   ::setenv("SLUICE_ARENA", "from-environment", 1);
   EXPECT_EQ(std::get<Invocation>(ask({"ls"})).global.arena, "from-environment");
@@ -57,6 +62,7 @@ TEST(CommandLine, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
                                              {"bench", "--size", "0"},
                                              {"get", "k", "f", "--format", "pickle"},
                                              {"top", "--interval", "0"},
+                                             {"top", "--once", "--count", "2"},
                                              {"ls", "--wrong"},
                                              {"completion", "tcsh"},
                                              {"up"},

@@ -36,16 +36,21 @@ class Output {
 
   std::string paint(std::string_view text, Tone tone) const;
   void line(std::string_view text = "") const;  // control characters are shown, not sent
+  // A title and what there is to say under it: one line, or as many as a narrow terminal needs.
+  void flow(std::string_view title, const std::vector<std::string>& pieces) const;
   void value(const nlohmann::ordered_json& value)
       const;  // JSON, on one line in a pipe, indented on a terminal
   void row(const nlohmann::ordered_json& value) const;  // JSON on one line
   void error(const Error& error) const;
 
-  // Columns are as wide as their widest cell; numbers are right-aligned.
+  // Columns are as wide as their widest cell; numbers are right-aligned. On a terminal that is too
+  // narrow columns are left out, those with the highest number in `dropped` first; those with 0, or
+  // none, never.
   struct Table {
     std::vector<std::string> header;
     std::vector<std::vector<std::string>> rows;
-    std::vector<bool> right;  // by column
+    std::vector<bool> right;   // by column
+    std::vector<int> dropped;  // by column; may be left empty
   };
   void table(const Table& table) const;
 

@@ -13,6 +13,9 @@ namespace sluice::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{250};
+// Engines make their files while they come up, and few later.
+constexpr std::chrono::milliseconds kNoteWhileStarting{1'000};
+constexpr std::chrono::milliseconds kNoteWhileServing{10'000};
 constexpr std::chrono::milliseconds kLastWords{
     500};  // for output that is still in the pipe of an ended child
 
@@ -76,6 +79,8 @@ bool Supervisor::await_ready(std::size_t from) {
       Running& running = running_[i];
       if (!running.ready && !running.child.ending() && running.stage->ready(running.child)) {
         running.ready = true;
+        running.child.note_shared_files();
+        running.noted = now();
         progress_.event(
             running.child.name(), "ready",
             fmt::format("ready after {}",
@@ -87,6 +92,7 @@ bool Supervisor::await_ready(std::size_t from) {
     }
     if (all) return true;
     progress_.tick(states, now());
+    note_shared_files(now());
     switch (wait(std::min(deadline, deadline_after(now(), kTick)))) {
       case Wake::kSignal:
         return false;
@@ -111,13 +117,14 @@ bool Supervisor::await_ready(std::size_t from) {
 
 int Supervisor::serve() {
   while (true) {
-    switch (wait(kFarFuture)) {
+    switch (wait(deadline_after(now(), kNoteWhileServing))) {
       case Wake::kSignal:
         return app::kExitOk;
       case Wake::kEnded:
         report_ending(*ended());
         return exit_code_;
       case Wake::kTick:
+        note_shared_files(now());
         break;
     }
   }
@@ -149,6 +156,16 @@ Supervisor::Wake Supervisor::wait(Instant deadline) {
     }
     if (any_ended) return Wake::kEnded;
     if (woken == 0 && now() >= deadline) return Wake::kTick;
+  }
+}
+
+// A process that is killed takes the names of its files with it.
+void Supervisor::note_shared_files(Instant time) {
+  for (Running& running : running_) {
+    const auto interval = running.ready ? kNoteWhileServing : kNoteWhileStarting;
+    if (running.child.ending() || time < deadline_after(running.noted, interval)) continue;
+    running.child.note_shared_files();
+    running.noted = time;
   }
 }
 
@@ -203,9 +220,10 @@ void Supervisor::stop_all() {
 // Stops running_[from...], the last started first; all are asked before any is waited for.
 void Supervisor::stop_group(std::size_t from) {
   for (std::size_t i = running_.size(); i > from; --i) {
-    const Running& running = running_[i - 1];
+    Running& running = running_[i - 1];
     if (running.child.ending()) continue;
     progress_.event(running.child.name(), "stopping", "stopping");
+    running.child.note_shared_files();
     running.child.terminate();
   }
   const Instant deadline = deadline_after(now(), options_.stop_timeout);
@@ -217,7 +235,7 @@ void Supervisor::stop_group(std::size_t from) {
   const auto kill_rest = [&](std::string_view why) {
     killed = true;
     for (std::size_t i = running_.size(); i > from; --i) {
-      const Running& running = running_[i - 1];
+      Running& running = running_[i - 1];
       if (running.child.ending()) continue;
       progress_.event(running.child.name(), "killed", why, Tone::kWarning);
       running.child.kill();
@@ -236,6 +254,10 @@ void Supervisor::stop_group(std::size_t from) {
     progress_.event(
         running.child.name(), "stopped",
         fmt::format("stopped ({})", describe(running.child.ending().value_or(Ending{}))));
+    if (const std::size_t left = running.child.removed_files().size(); left > 0) {
+      progress_.event(running.child.name(), "cleaned",
+                      fmt::format("removed {} files that it left in /dev/shm", left));
+    }
   }
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(from), running_.end());
 }

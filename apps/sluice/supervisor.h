@@ -50,6 +50,7 @@ class Supervisor {
     Child child;
     Instant started = 0;
     bool ready = false;
+    Instant noted = 0;  // its files in shared memory, last
   };
   enum class Wake { kTick, kSignal, kEnded };
 
@@ -61,6 +62,7 @@ class Supervisor {
   void stop_group(std::size_t from);
   Wake wait(Instant deadline);
   void pump();
+  void note_shared_files(Instant time);
   Running* ended();
   void report(const Running& running, std::string_view why);
   void report_ending(const Running& running);

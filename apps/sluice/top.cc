@@ -1,105 +1,115 @@
-// top.cc: `sluice top`: the arena and its processes, refreshed; one snapshot when piped.
-#include <cmath>
+// top.cc: `sluice top`: the arena, its processes and the serving path, refreshed; one view when
+// piped.
+#include <algorithm>
 #include <cstdio>
-#include <map>
+#include <deque>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <sluice/object_key.h>
+
+#include "arena_view.h"
 #include "attach.h"
 #include "base/clock.h"
 #include "commands.h"
 #include "common/exit_code.h"
-#include "common/json_view.h"
-#include "common/quantity.h"
 #include "interrupt.h"
+#include "serving_show.h"
+#include "topology.h"
 
 namespace sluice::cli {
 namespace {
 
 using json = nlohmann::ordered_json;
 
-struct Snapshot {
-  Instant time = 0;
-  ArenaStats stats;
-  std::vector<ClientInfo> clients;
+// Rates and quantiles are over so much time, so that a single request does not make them jump.
+constexpr std::chrono::seconds kWindow{10};
+// An arena that is away must not hold the view up.
+constexpr std::chrono::milliseconds kAttachTimeoutMax{500};
+constexpr std::chrono::milliseconds kLookTimeoutMin{1000};
+
+struct Subject {
+  Global global;
+  ServingPlace serving;
 };
 
-Snapshot take(const Client& client) {
-  return {now(), client.stats(), client.clients()};
-}
-
-// Counters per second between two snapshots; a counter that went back belongs to another process.
-double rate(std::uint64_t before, std::uint64_t after, double seconds) {
-  return after >= before && seconds > 0 ? static_cast<double>(after - before) / seconds : 0;
-}
-
-std::string bar(double share, std::size_t width) {
-  const auto full = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
-  return std::string(std::min(full, width), '#') + std::string(width - std::min(full, width), '.');
-}
-
-void print_arena(const Output& out, const Snapshot& last, const Snapshot& snapshot,
-                 double seconds) {
-  const ArenaStats& stats = snapshot.stats;
-  const double share = stats.arena_bytes == 0 ? 0
-                                              : static_cast<double>(stats.used_bytes) /
-                                                    static_cast<double>(stats.arena_bytes);
-  out.line(fmt::format(
-      "{}  [{}] {:.1f}%  {} of {}, {} reserved",
-      stats.daemon_alive ? out.paint(fmt::format("sluiced {}", stats.daemon_pid), Tone::kGood)
-                         : out.paint("no daemon", Tone::kBad),
-      bar(share, 24), share * 100, app::format_size(stats.used_bytes),
-      app::format_size(stats.arena_bytes), app::format_size(stats.reserved_bytes)));
-  out.line(fmt::format(
-      "{} objects of {}   {} leases   published {} ({:.1f}/s)   duplicates {}   evicted {} "
-      "({:.1f}/s)   out of space {}",
-      stats.objects, stats.objects_max, stats.leases, stats.published_total,
-      rate(last.stats.published_total, stats.published_total, seconds), stats.duplicates_total,
-      stats.evictions_total, rate(last.stats.evictions_total, stats.evictions_total, seconds),
-      stats.out_of_space_total));
-}
-
-void print_processes(const Output& out, const Snapshot& last, const Snapshot& snapshot,
-                     double seconds) {
-  std::map<std::uint32_t, const ClientInfo*> before;
-  for (const ClientInfo& info : last.clients) before[info.id] = &info;
-  Output::Table table{.header = {"PID", "LEASES", "RESERVED", "LOOKUPS", "HITS", "GETS",
-                                 "GET BYTES", "GET RATE", "PUTS", "PUT BYTES", "PUT RATE", "LABEL"},
-                      .rows = {},
-                      .right = std::vector<bool>(11, true)};
-  for (const ClientInfo& info : snapshot.clients) {
-    const auto known = before.find(info.id);
-    const ClientInfo* old =
-        known != before.end() && known->second->pid == info.pid ? known->second : &info;
-    table.rows.push_back(
-        {fmt::format("{}", info.pid), fmt::format("{}", info.leases),
-         app::format_size(info.reserved_bytes), fmt::format("{}", info.lookups),
-         fmt::format("{}", info.hits), fmt::format("{}", info.gets),
-         app::format_size(info.get_bytes),
-         app::format_rate(rate(old->get_bytes, info.get_bytes, seconds)),
-         fmt::format("{}", info.puts), app::format_size(info.put_bytes),
-         app::format_rate(rate(old->put_bytes, info.put_bytes, seconds)),
-         printable(info.label) + (info.alive ? "" : " (dead)") +
-             (info.corrupt > 0 ? fmt::format(" ({} corrupt)", info.corrupt) : "")});
+Result<Subject> subject_of(const Global& global, const TopCommand& command) {
+  Subject subject{.global = global, .serving = {}};
+  subject.global.timeout = std::min(global.timeout, kAttachTimeoutMax);
+  if (!command.file.empty()) {
+    const auto text = app::read_config_file(command.file);
+    if (!text) return std::unexpected(text.error());
+    const auto topology = parse_topology(*text, command.file);
+    if (!topology) return std::unexpected(topology.error());
+    auto directory = arena_directory(*topology);
+    if (!directory) return std::unexpected(directory.error());
+    subject.global.arena = topology->arena_name;
+    subject.global.directory = std::move(*directory);
+    subject.serving = place_of(*topology);
   }
-  out.table(table);
+  if (!command.proxy.empty()) subject.serving.proxy = command.proxy;
+  if (!command.token.empty()) {
+    subject.serving.token = command.token;
+    subject.serving.token_problem.clear();
+  }
+  return subject;
 }
 
-void show(const Output& out, const Snapshot& last, const Snapshot& snapshot) {
-  const double seconds = static_cast<double>(snapshot.time - last.time) / 1e9;
+struct View {
+  ArenaSample arena;
+  ServingSample serving;
+};
+
+// The newest view, and the one that it is compared with.
+class History {
+ public:
+  void add(View view) {
+    const Instant from = view.arena.time;
+    views_.push_back(std::move(view));
+    while (views_.size() > 2 && deadline_after(views_[1].arena.time, kWindow) < from)
+      views_.pop_front();
+  }
+  const View& newest() const { return views_.back(); }
+  const View* before() const { return views_.size() < 2 ? nullptr : &views_.front(); }
+
+ private:
+  std::deque<View> views_;
+};
+
+void show(const Output& out, const Subject& subject, const History& history) {
+  const View& view = history.newest();
+  const View* before = history.before();
+  ServingView serving =
+      view_of(subject.serving, view.serving, before != nullptr ? &before->serving : nullptr);
+  if (!view.arena.trouble) {
+    const auto kind = static_cast<std::size_t>(ObjectKind::kKvHandoff);
+    serving.handoffs.open = view.arena.open_handoffs;
+    if (kind < view.arena.stats.kinds.size()) {
+      serving.handoffs.parts = view.arena.stats.kinds[kind].objects;
+      serving.handoffs.parts_bytes = view.arena.stats.kinds[kind].object_bytes;
+    }
+  }
   if (out.json()) {
-    json processes = json::array();
-    for (const ClientInfo& info : snapshot.clients) processes.push_back(app::to_json(info));
-    out.row({{"time_ns", snapshot.time},
-             {"arena", app::to_json(snapshot.stats)},
-             {"processes", std::move(processes)}});
+    json row = {{"time_ns", view.arena.time}};
+    add_json(view.arena, row);
+    if (!subject.serving.empty()) row["serving"] = to_json(serving);
+    out.row(row);
     return;
   }
-  print_arena(out, last, snapshot, seconds);
-  out.line();
-  print_processes(out, last, snapshot, seconds);
+  if (!subject.serving.empty()) {
+    print(out, serving);
+    out.line();
+  }
+  print(out, before != nullptr ? before->arena : view.arena, view.arena);
   std::fflush(stdout);
+}
+
+// Whether anything at all was there to be shown.
+bool anything(const View& view) {
+  const auto answered = [](const auto& engine) { return engine.second.has_value(); };
+  return !view.arena.trouble || view.serving.proxy.has_value() ||
+         std::ranges::any_of(view.serving.engines, answered);
 }
 
 }  // namespace
@@ -107,23 +117,31 @@ void show(const Output& out, const Snapshot& last, const Snapshot& snapshot) {
 int run(const Global& global, const TopCommand& command) {
   const Output out(global.look);
   const Interrupt interrupt;
-  const auto client = attach(global);
-  if (!client) {
-    out.error(client.error());
-    return app::kExitError;
+  const auto subject = subject_of(global, command);
+  if (!subject) {
+    out.error(subject.error());
+    return app::kExitBadConfig;
   }
+  const auto timeout = std::min(global.timeout, std::max(command.interval, kLookTimeoutMin));
   const bool live = out.terminal() && !out.json();
   const std::uint64_t count = command.count != 0 ? command.count : live ? 0 : 1;
-  Snapshot last = take(**client);
+  ArenaWatch arena(subject->global);
+  History history;
   for (std::uint64_t shown = 0; count == 0 || shown < count; ++shown) {
     if (shown > 0 && interrupt.wait_until(deadline_after(now(), command.interval))) break;
-    Snapshot snapshot = take(**client);
+    View view{.arena = arena.look(), .serving = {}};
+    if (!subject->serving.empty()) view.serving = look(subject->serving, timeout);
+    // With nothing else to watch, an arena that is not there is a mistake and not a sight.
+    if (shown == 0 && subject->serving.empty() && view.arena.trouble) {
+      out.error(*view.arena.trouble);
+      return app::kExitError;
+    }
+    history.add(std::move(view));
     if (live) std::fputs("\x1b[H\x1b[2J", stdout);
-    show(out, last, snapshot);
+    show(out, *subject, history);
     if (live) out.line(out.paint("\nctrl-c leaves", Tone::kFaint));
-    last = std::move(snapshot);
   }
-  return app::kExitOk;
+  return anything(history.newest()) ? app::kExitOk : app::kExitError;
 }
 
 }  // namespace sluice::cli

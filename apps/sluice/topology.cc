@@ -396,6 +396,22 @@ Result<std::string> arena_directory(const Topology& topology) {
   return settings->store.directory;
 }
 
+std::string proxy_address(const ProxySpec& proxy) {
+  const bool anywhere = proxy.host == "0.0.0.0" || proxy.host == "::";
+  const std::string host = anywhere ? "127.0.0.1" : proxy.host;
+  return host.contains(':') ? fmt::format("http://[{}]:{}", host, proxy.port)
+                            : fmt::format("http://{}:{}", host, proxy.port);
+}
+
+std::string log_directory(const Topology& topology) {
+  return topology.log_directory.empty() ? fmt::format("sluice-logs/{}", topology.arena_name)
+                                        : topology.log_directory;
+}
+
+std::string engine_token_path(const Topology& topology) {
+  return topology.proxy ? log_directory(topology) + "/engine.token" : "";
+}
+
 std::vector<std::string> daemon_arguments(const Topology& topology) {
   std::vector<std::string> out = {"--arena", topology.arena_name};
   // Said in full, so that a variable of the shell cannot move the arena away from where the engines

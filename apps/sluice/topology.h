@@ -75,6 +75,14 @@ Result<Topology> pair_topology(const PairOptions& options);
 // The arena's folder as sluiced will choose it.
 Result<std::string> arena_directory(const Topology& topology);
 
+// Where a client on this machine finds the proxy: http://127.0.0.1:8000.
+std::string proxy_address(const ProxySpec& proxy);
+
+std::string log_directory(const Topology& topology);  // the file's own, or sluice-logs/<arena>
+
+// What the engines want to hear, where there is a proxy: written by `sluice up`, read by the proxy.
+std::string engine_token_path(const Topology& topology);
+
 std::vector<std::string> daemon_arguments(const Topology& topology);  // without the program itself
 std::vector<std::string> engine_command(const EngineSpec& engine, const Topology& topology);
 // `token_file`: what the engines want as a bearer token, empty if they want none.

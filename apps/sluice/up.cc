@@ -21,6 +21,7 @@
 #include "http/probe.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "run_folder.h"
 #include "supervisor.h"
 #include "tensor_file.h"
 #include "topology.h"
@@ -139,11 +140,6 @@ std::string log_path(const Topology& topology, std::string_view program) {
   return fmt::format("{}/{}.log", topology.log_directory, program);
 }
 
-// Only the proxy knows what the engines want to hear; a client that finds an engine's port does not.
-std::string token_path(const Topology& topology) {
-  return topology.proxy ? topology.log_directory + "/engine.token" : "";
-}
-
 Stage daemon_stage(const Topology& topology, const UpCommand& command, const std::string& program,
                    const std::string& directory) {
   std::vector<std::string> words = {program};
@@ -158,8 +154,9 @@ Stage daemon_stage(const Topology& topology, const UpCommand& command, const std
 }
 
 Stage engine_stage(const Topology& topology, const UpCommand& command, const EngineSpec& engine,
-                   const std::string& token) {
+                   const std::string& token, const std::string& sockets) {
   std::map<std::string, std::string> changes = engine.environment;
+  changes.try_emplace("VLLM_RPC_BASE_PATH", sockets);  // it leaves one there at each start
   if (!token.empty()) changes["VLLM_API_KEY"] = token;
   return {.spec = {.name = engine.name,
                    .command = engine_command(engine, topology),
@@ -174,7 +171,7 @@ Stage engine_stage(const Topology& topology, const UpCommand& command, const Eng
 Stage proxy_stage(const Topology& topology, const ProxySpec& proxy, const UpCommand& command,
                   const std::string& program) {
   std::vector<std::string> words = {program};
-  for (std::string& word : proxy_arguments(topology, token_path(topology)))
+  for (std::string& word : proxy_arguments(topology, engine_token_path(topology)))
     words.push_back(std::move(word));
   return {.spec = {.name = "proxy",
                    .command = std::move(words),
@@ -187,22 +184,14 @@ Stage proxy_stage(const Topology& topology, const ProxySpec& proxy, const UpComm
 
 std::vector<Stage> stages_of(const Topology& topology, const UpCommand& command,
                              const Programs& programs, const std::string& directory,
-                             const std::string& token) {
+                             const std::string& token, const std::string& run_folder) {
   std::vector<Stage> stages;
   stages.push_back(daemon_stage(topology, command, programs.daemon, directory));
   for (const EngineSpec& engine : topology.engines)
-    stages.push_back(engine_stage(topology, command, engine, token));
+    stages.push_back(engine_stage(topology, command, engine, token, run_folder));
   if (topology.proxy)
     stages.push_back(proxy_stage(topology, *topology.proxy, command, programs.proxy));
   return stages;
-}
-
-// Where a client on this machine finds it.
-std::string address_of(const ProxySpec& proxy) {
-  const bool anywhere = proxy.host == "0.0.0.0" || proxy.host == "::";
-  const std::string host = anywhere ? "127.0.0.1" : proxy.host;
-  return host.contains(':') ? fmt::format("http://[{}]:{}", host, proxy.port)
-                            : fmt::format("http://{}:{}", host, proxy.port);
 }
 
 json describe(const Topology& topology, const std::string& directory) {
@@ -220,8 +209,8 @@ json describe(const Topology& topology, const std::string& directory) {
               {"log_directory", topology.log_directory},
               {"engines", std::move(engines)}};
   if (topology.proxy) {
-    out["proxy"] = {{"port", topology.proxy->port}, {"address", address_of(*topology.proxy)}};
-    out["engine_token_file"] = token_path(topology);
+    out["proxy"] = {{"port", topology.proxy->port}, {"address", proxy_address(*topology.proxy)}};
+    out["engine_token_file"] = engine_token_path(topology);
   }
   return out;
 }
@@ -310,7 +299,7 @@ int supervise(const Global& global, const UpCommand& command, const Topology& to
     }
     if (topology.proxy)
       progress.note(fmt::format("  {:<20} {:<12} {}/v1", "proxy", "clients here",
-                                address_of(*topology.proxy)));
+                                proxy_address(*topology.proxy)));
     return {};
   };
   return Supervisor(std::move(stages),
@@ -336,8 +325,7 @@ int run(const Global& global, const UpCommand& command) {
   auto topology = read_topology(global, command);
   if (!topology) return refuse(out, topology.error());
   if (!command.log_directory.empty()) topology->log_directory = command.log_directory;
-  if (topology->log_directory.empty())
-    topology->log_directory = fmt::format("sluice-logs/{}", topology->arena_name);
+  topology->log_directory = log_directory(*topology);
   if (command.ready_timeout) topology->ready_timeout = *command.ready_timeout;
   if (command.stop_timeout) topology->stop_timeout = *command.stop_timeout;
   const auto directory = arena_directory(*topology);
@@ -345,15 +333,18 @@ int run(const Global& global, const UpCommand& command) {
   const auto programs = find_programs(*topology, command);
   if (!programs) return refuse(out, programs.error());
   if (command.dry_run)
-    return show_plan(out, stages_of(*topology, command, *programs, *directory, ""));
+    return show_plan(out, stages_of(*topology, command, *programs, *directory, "", ""));
   if (const auto made = make_folder(topology->log_directory); !made)
     return refuse(out, made.error());
   if (const auto free = check_ports(*topology); !free) return refuse(out, free.error());
-  EngineToken token_file(token_path(*topology));
+  const auto run_folder = RunFolder::make(topology->log_directory);
+  if (!run_folder) return refuse(out, run_folder.error());
+  EngineToken token_file(engine_token_path(*topology));
   const auto token = token_file.make();
   if (!token) return refuse(out, token.error());
-  return supervise(global, command, *topology, *directory,
-                   stages_of(*topology, command, *programs, *directory, *token));
+  return supervise(
+      global, command, *topology, *directory,
+      stages_of(*topology, command, *programs, *directory, *token, run_folder->path()));
 }
 
 }  // namespace sluice::cli

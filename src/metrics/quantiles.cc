@@ -18,6 +18,15 @@ Buckets difference(const Buckets& later, const Buckets& earlier) {
   return out;
 }
 
+void add(Buckets& to, const Buckets& more) {
+  if (to.bounds.empty()) {
+    to = more;
+    return;
+  }
+  if (to.bounds != more.bounds) return;
+  for (std::size_t i = 0; i < to.counts.size(); ++i) to.counts[i] += more.counts[i];
+}
+
 std::optional<double> quantile(const Buckets& buckets, double share) {
   if (buckets.total() <= 0) return std::nullopt;
   const double wanted = std::clamp(share, 0.0, 1.0) * buckets.total();

@@ -21,6 +21,9 @@ struct Buckets {
 // from zero, so `later` as it is.
 Buckets difference(const Buckets& later, const Buckets& earlier);
 
+// Other bounds than the ones that are there already cannot be added, and are left out.
+void add(Buckets& to, const Buckets& more);
+
 // The value below which this share (0 to 1) of the observations lies, straight between bounds; of
 // those above the last finite bound that bound. Nothing without observations.
 std::optional<double> quantile(const Buckets& buckets, double share);

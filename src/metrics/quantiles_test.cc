@@ -34,6 +34,15 @@ TEST(Quantiles, ADifferenceIsWhatWasAdded) {
   EXPECT_EQ(difference(later, earlier).counts, (std::vector<double>{1, 4}));
 }
 
+TEST(Quantiles, HistogramsWithTheSameBoundsAreAdded) {
+  Buckets sum;
+  add(sum, {.bounds = {1, kInf}, .counts = {3, 5}});
+  add(sum, {.bounds = {1, kInf}, .counts = {1, 1}});
+  add(sum, {.bounds = {2, kInf}, .counts = {9, 9}});
+  add(sum, {});
+  EXPECT_EQ(sum.counts, (std::vector<double>{4, 6}));
+}
+
 TEST(Quantiles, AProcessThatCountsFromZeroAgainIsTakenAsItIs) {
   const Buckets before{.bounds = {1, kInf}, .counts = {3, 5}};
   const Buckets restarted{.bounds = {1, kInf}, .counts = {1, 2}};

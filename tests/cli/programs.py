@@ -37,10 +37,12 @@ class Sluice:
         self.program = program
         self.directory = directory
 
-    def __call__(self, *words: object, code: int | None = 0, stdin: bytes = b"") -> Outcome:
-        """`code`: the exit code that is expected; None: any."""
+    def __call__(
+        self, *words: object, code: int | None = 0, stdin: bytes = b"", **more: str
+    ) -> Outcome:
+        """`code`: the exit code that is expected; None: any. `more`: environment variables."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-        environment["SLUICE_DIRECTORY"] = self.directory
+        environment |= {"SLUICE_DIRECTORY": self.directory} | more
         done = subprocess.run(
             [self.program, *map(str, words)],
             input=stdin,

@@ -1,7 +1,11 @@
 """What docs/operating/ says is what the programs do."""
 
+import json
+import os
 import re
-from collections.abc import Callable
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from arena_daemon import ArenaDaemon
@@ -53,3 +57,52 @@ def test_the_example_of_a_topology_is_accepted(sluice_program: Path, tmp_path: P
     sluice = Sluice(sluice_program, "")
     stages = sluice("up", tmp_path / "example.toml", "--dry-run", "--json").json()["stages"]
     assert [stage["name"] for stage in stages] == ["sluiced", "encoder", "prefill-decode", "proxy"]
+
+
+def shell_commands(page: str) -> Iterator[list[str]]:
+    """The words of each command in a page's blocks of shell."""
+    for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL):
+        yield from (
+            words
+            for line in re.split(r"\n(?=\S)", block.replace("\\\n", " "))
+            if (words := shlex.split(line, comments=True))
+        )
+
+
+def transfer_configs(words: list[str]) -> dict[str, object]:
+    flags = ("--ec-transfer-config", "--kv-transfer-config")
+    return {flag: json.loads(words[words.index(flag) + 1]) for flag in flags if flag in words}
+
+
+def test_engines_are_started_by_hand_as_sluice_up_starts_them(sluice_program: Path) -> None:
+    planned: dict[str, dict[str, object]] = {}
+    for file in ("1e1p1d", "1e1pd"):
+        topology = ROOT / "deploy" / "topologies" / f"{file}.toml"
+        plan = Sluice(sluice_program, "")("up", topology, "--dry-run", "--json").json()
+        planned |= {stage["name"]: transfer_configs(stage["command"]) for stage in plan["stages"]}
+    shown = [
+        transfer_configs(words)
+        for words in shell_commands((OPERATING / "launching.md").read_text())
+        if "--ec-transfer-config" in words
+    ]
+    assert len(shown) == 4
+    for configs in shown:
+        config = configs["--ec-transfer-config"]
+        assert isinstance(config, dict)
+        assert configs == planned[str(config["engine_id"])]
+
+
+def test_the_example_of_a_proxys_settings_is_accepted(build_dir: Path, tmp_path: Path) -> None:
+    text = (ROOT / "deploy" / "sluice-proxy.toml").read_text()
+    for name in ("client.token", "engine.token"):
+        (tmp_path / name).write_text("secret")
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / "proxy.toml").write_text(text.replace("/etc/sluice", str(tmp_path)))
+    program = build_dir / "apps" / "sluice-proxy" / "sluice-proxy"
+    done = subprocess.run(
+        [program, "--config", tmp_path / "proxy.toml", "--print-config", "--json"],
+        env={k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")},
+        capture_output=True,
+        check=True,
+    )
+    assert len(json.loads(done.stdout)["instances"]) == 3

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -107,6 +108,13 @@ class Up:
 
         until(there, "everything ready", TIMEOUT_S)
         return dict(json.loads(self.ready_file.read_text()))
+
+    def memory(self, name: str) -> list[Path]:
+        """Of an untidy engine: its files in shared memory."""
+        return [Path("/dev/shm") / file for file in re.findall("memory .*: (.*)", self.log(name))]
+
+    def socket(self, name: str) -> Path:
+        return Path(self.log(name).split("socket: ")[1].split()[0])
 
     def wait(self) -> int:
         assert self.process is not None
@@ -249,6 +257,62 @@ def test_a_second_signal_does_not_wait(new_up: Callable[..., Up]) -> None:
     assert up.stop(signal.SIGINT) == 0
     assert "encoder: killed on request" in up.output()
     up.nothing_left()
+
+
+@pytest.mark.parametrize("killed", ["the engine", "its whole group", "nothing"])
+def test_what_an_engine_leaves_in_shared_memory_and_of_sockets_is_removed(
+    new_up: Callable[..., Up], killed: str
+) -> None:
+    up = new_up(encoder="untidy")
+    up.start()
+    up.ready()
+    until(lambda: len(up.memory("encoder")) == 2, "both have their memory")
+    left = [*up.memory("encoder"), up.socket("encoder")]
+    assert len(left) == 3
+    assert all(file.exists() for file in left)
+    pid = up.pids()["encoder"]
+    # All of it was there before the engine was ready, and so has been seen.
+    if killed == "the engine":
+        os.kill(pid, signal.SIGKILL)
+    elif killed == "its whole group":
+        os.killpg(pid, signal.SIGKILL)
+    code = up.stop() if killed == "nothing" else up.wait()
+    assert code == (0 if killed == "nothing" else 1)
+    assert [file for file in left if file.exists()] == []
+    assert not left[-1].parent.exists()
+    assert "encoder: removed 2 files that it left in /dev/shm" in up.output()
+
+
+def test_sockets_that_a_killed_up_left_are_removed_by_the_next(new_up: Callable[..., Up]) -> None:
+    up = new_up(encoder="untidy")
+    up.start()
+    up.ready()
+    until(lambda: len(up.memory("encoder")) == 2, "both have their memory")
+    memory, first, engine = up.memory("encoder"), up.socket("encoder"), up.pids()["encoder"]
+    assert up.process is not None
+    up.process.kill()
+    up.wait()
+    until(lambda: not alive(engine), "the engine ends with its parent")
+    for file in memory:  # what it leaves when it ends by itself is its own affair
+        file.unlink()
+    assert first.exists()
+    up.ready_file.unlink()  # of the one that was killed
+    up.start()
+    up.ready()  # the engine could not bind there otherwise
+    assert up.socket("encoder") == first
+    assert up.stop() == 0
+    assert not first.parent.exists()
+
+
+def test_two_with_one_log_folder_are_refused(new_up: Callable[..., Up]) -> None:
+    first = new_up(encoder="good")
+    first.start()
+    first.ready()
+    second = new_up(encoder="good")
+    second.start("--log-dir", str(first.logs))
+    assert second.wait() == 75
+    assert "uses the log folder" in second.output()
+    assert first.stop() == 0
 
 
 def test_children_of_an_engine_go_with_it(new_up: Callable[..., Up]) -> None:

@@ -1,0 +1,39 @@
+// leftovers.h: files in shared memory that a program and its children made, and that nobody removes
+// once they are killed.
+//
+// Engines keep message queues and semaphores in /dev/shm and take them away when they stop by
+// themselves. Their names are random, so a living process is the only one who knows which are its.
+//
+// Invariant: removes only what a process of the group had mapped, what has an engine's kind of name,
+//            belongs to this user, and is mapped by no other living process.
+// Threads:   one owner.
+// Limits:    4,096 names.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace sluice::cli {
+
+inline constexpr std::size_t kLeftoversMax = 4096;
+
+// Files directly in /dev/shm that these lines of a /proc/<pid>/maps name and that still have a name.
+std::set<std::string> shared_files(std::string_view maps);
+
+class Leftovers {
+ public:
+  // Remembers what the living processes of a process group have mapped. Some milliseconds.
+  void look(pid_t group);
+  // The group has been killed. Answers what was removed.
+  std::vector<std::string> remove(pid_t group);
+
+ private:
+  std::set<std::string> files_;
+};
+
+}  // namespace sluice::cli

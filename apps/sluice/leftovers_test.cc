@@ -1,0 +1,117 @@
+#include "leftovers.h"
+
+#include <array>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+
+namespace sluice::cli {
+namespace {
+
+void* map_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd || ::ftruncate(fd.get(), 4096) != 0) return MAP_FAILED;
+  return ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd.get(), 0);
+}
+
+// A process group of its own that has a file mapped, until it is killed.
+class Holder {
+ public:
+  explicit Holder(const std::string& path) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::setpgid(0, 0);
+      const char done = map_file(path) != MAP_FAILED ? 'y' : 'n';
+      [[maybe_unused]] const ssize_t told = ::write(ends[1], &done, 1);
+      for (;;) ::pause();
+    }
+    ::setpgid(pid_, pid_);
+    ::close(ends[1]);
+    char done = 'n';
+    EXPECT_EQ(::read(ends[0], &done, 1), 1);
+    EXPECT_EQ(done, 'y');
+    ::close(ends[0]);
+  }
+  ~Holder() { kill(); }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  pid_t group() const { return pid_; }
+  void kill() {
+    if (std::exchange(killed_, true)) return;
+    ::kill(-pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  bool killed_ = false;
+};
+
+std::string named(const std::string& start) {
+  static int number = 0;
+  return "/dev/shm/" + start + "sluice-test-" + std::to_string(::getpid()) + "-" +
+         std::to_string(number++);
+}
+
+TEST(Leftovers, WhatAKilledProcessHadMappedIsRemoved) {
+  const std::string path = named("psm_");
+  Holder holder(path);
+  Leftovers leftovers;
+  leftovers.look(holder.group());
+  holder.kill();
+  ASSERT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(leftovers.remove(holder.group()), (std::vector<std::string>{path}));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(leftovers.remove(holder.group()).empty());
+}
+
+TEST(Leftovers, AFileThatSomebodyElseHasMappedStays) {
+  const std::string path = named("psm_");
+  Holder holder(path), other(path);
+  Leftovers leftovers;
+  leftovers.look(holder.group());
+  holder.kill();
+  EXPECT_TRUE(leftovers.remove(holder.group()).empty());
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove(path);
+}
+
+TEST(Leftovers, OtherGroupsAndOtherNamesAreLeftAlone) {
+  const std::string others = named("psm_"), strange = named("database-");
+  Holder holder(strange), other(others);
+  Leftovers leftovers;
+  leftovers.look(holder.group());
+  holder.kill();
+  other.kill();
+  EXPECT_TRUE(leftovers.remove(holder.group()).empty());
+  for (const std::string& path : {others, strange}) {
+    EXPECT_TRUE(std::filesystem::exists(path));
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(Leftovers, OnlyFilesOfEnginesThatStillHaveANameAreSeen) {
+  EXPECT_EQ(
+      shared_files("7f00-7f01 rw-s 00000000 00:1a 12   /dev/shm/psm_1a2b\n"
+                   "7f00-7f01 rw-s 00000000 00:1a 13   /dev/shm/sem.mp-xyz\n"
+                   "7f00-7f01 rw-s 00000000 00:1a 14   /dev/shm/psm_gone (deleted)\n"
+                   "7f00-7f01 rw-s 00000000 00:1a 15   /dev/shm/sluice-0-default/segment\n"
+                   "7f00-7f01 rw-s 00000000 00:1a 16   /dev/shm/psm_/../x\n"
+                   "7f00-7f01 r-xp 00000000 08:01 17   /usr/lib/libc.so.6\n"
+                   "7f00-7f01 rw-s 00000000 00:1a 18   /dev/shm/psm_end"),
+      (std::set<std::string>{"/dev/shm/psm_1a2b", "/dev/shm/psm_end", "/dev/shm/sem.mp-xyz"}));
+  EXPECT_TRUE(shared_files("").empty());
+}
+
+}  // namespace
+}  // namespace sluice::cli
