@@ -1,42 +1,13 @@
 #include "device/cuda_device.h"
 
-#include <string>
 #include <utility>
 
 #include <cuda_runtime_api.h>
 
+#include "device/cuda_call.h"
+
 namespace sluice {
 namespace {
-
-Status check(cudaError_t result, std::string_view what) {
-  if (result == cudaSuccess) return {};
-  return fail(Code::kIo,
-              std::string(what) + " failed: " + cudaGetErrorName(result) + ", " +
-                  cudaGetErrorString(result),
-              Drop::kTransfer);
-}
-
-// Makes one GPU current for a scope and puts the caller's choice back afterwards.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int ordinal) noexcept {
-    result_ = cudaGetDevice(&before_);
-    if (result_ != cudaSuccess || before_ == ordinal) return;
-    result_ = cudaSetDevice(ordinal);
-    changed_ = result_ == cudaSuccess;
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-  ~CurrentDevice() {
-    if (changed_) static_cast<void>(cudaSetDevice(before_));
-  }
-  Status status() const { return check(result_, "selecting the CUDA device"); }
-
- private:
-  cudaError_t result_ = cudaSuccess;
-  int before_ = 0;
-  bool changed_ = false;
-};
 
 // An event recorded after the copy on the same stream.
 class EventState final : public Completion::State {
@@ -45,7 +16,7 @@ class EventState final : public Completion::State {
   ~EventState() override { static_cast<void>(cudaEventDestroy(event_)); }
   bool done() noexcept override { return cudaEventQuery(event_) != cudaErrorNotReady; }
   Status wait() override {
-    return check(cudaEventSynchronize(event_), "an asynchronous CUDA copy");
+    return cuda_status(cudaEventSynchronize(event_), "an asynchronous CUDA copy");
   }
   cudaEvent_t event() const noexcept { return event_; }
 
@@ -83,7 +54,8 @@ class CudaDevice final : public Device {
       static_cast<void>(cudaGetLastError());  // it is what the caller wants; leave no error behind
       return {};
     }
-    return check(result, "pinning host memory (raise `ulimit -l` if memory may not be locked)");
+    return cuda_status(result,
+                       "pinning host memory (raise `ulimit -l` if memory may not be locked)");
   }
 
   Status unregister_host(std::span<std::byte> range) override {
@@ -92,14 +64,14 @@ class CudaDevice final : public Device {
       static_cast<void>(cudaGetLastError());
       return {};
     }
-    return check(result, "unpinning host memory");
+    return cuda_status(result, "unpinning host memory");
   }
 
   Status synchronise(Stream stream) override {
     const CurrentDevice current(ordinal_);
     if (auto selected = current.status(); !selected) return selected;
-    return check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.handle)),
-                 "waiting for a CUDA stream");
+    return cuda_status(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.handle)),
+                       "waiting for a CUDA stream");
   }
 
  protected:
@@ -127,15 +99,16 @@ class CudaDevice final : public Device {
     // The event exists before the copy starts, so that a running copy always has something to wait
     // for.
     cudaEvent_t event = nullptr;
-    auto created =
-        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating a CUDA event");
+    auto created = cuda_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                               "creating a CUDA event");
     if (!created) return std::unexpected(created.error());
     auto state = std::make_unique<EventState>(event);
 
     auto started =
-        check(cudaMemcpyAsync(to, from, bytes, kind, cuda_stream), "starting a CUDA copy");
+        cuda_status(cudaMemcpyAsync(to, from, bytes, kind, cuda_stream), "starting a CUDA copy");
     if (!started) return std::unexpected(started.error());
-    auto recorded = check(cudaEventRecord(state->event(), cuda_stream), "recording a CUDA event");
+    auto recorded =
+        cuda_status(cudaEventRecord(state->event(), cuda_stream), "recording a CUDA event");
     if (!recorded) {
       static_cast<void>(cudaStreamSynchronize(
           cuda_stream));  // the copy runs; its memory may not be given up before
@@ -150,14 +123,7 @@ class CudaDevice final : public Device {
 }  // namespace
 
 Result<std::unique_ptr<Device>> make_cuda_device(int ordinal) {
-  int count = 0;
-  const cudaError_t result = cudaGetDeviceCount(&count);
-  if (result != cudaSuccess || ordinal < 0 || ordinal >= count) {
-    static_cast<void>(cudaGetLastError());
-    return fail(Code::kUnsupported,
-                "this process sees " + std::to_string(result == cudaSuccess ? count : 0) +
-                    " CUDA devices; number " + std::to_string(ordinal) + " is not one of them");
-  }
+  if (auto there = require_cuda_device(ordinal); !there) return std::unexpected(there.error());
   return std::make_unique<CudaDevice>(ordinal);
 }
 

@@ -132,9 +132,33 @@ inline Transfer whole(const TestCache& cache, std::span<const std::uint32_t> ids
           .heads = {0, 0, cache.shape().heads}};
 }
 
+// Some heads of a part of `written` blocks, from some block on: what other tensor-parallel sizes and
+// prefix caches ask a scatter for. `ids` keeps the blocks.
+inline Transfer some_heads(const TestCache& cache, const BlockShape& written,
+                           std::vector<std::uint32_t>& ids, std::mt19937_64& random) {
+  const std::uint32_t cache_heads = cache.shape().heads;
+  const std::uint64_t blocks = 1 + random() % cache.layers().front().blocks;
+  const std::uint64_t skip = random() % blocks;
+  ids = some_blocks(cache.layers().front().blocks, blocks - skip, random);
+  Transfer t = whole(cache, ids);
+  t.part = written;
+  t.part_blocks = blocks;
+  t.part_first_block = skip;
+  t.heads.count = 1 + static_cast<std::uint32_t>(random() % std::min(written.heads, cache_heads));
+  t.heads.part_first = static_cast<std::uint32_t>(random() % (written.heads - t.heads.count + 1));
+  t.heads.paged_first = static_cast<std::uint32_t>(random() % (cache_heads - t.heads.count + 1));
+  return t;
+}
+
 inline std::vector<std::byte> part_for(const Transfer& t) {
   return std::vector<std::byte>(
       part_bytes(t.part, static_cast<std::uint32_t>(t.layers.size()), t.part_blocks).value());
+}
+
+inline std::vector<std::byte> random_part_for(const Transfer& t, std::mt19937_64& random) {
+  std::vector<std::byte> part = part_for(t);
+  std::ranges::generate(part, [&] { return std::byte(random()); });
+  return part;
 }
 
 inline const std::byte* dense_entry(const std::vector<std::byte>& part, const Transfer& t,
