@@ -1,6 +1,5 @@
 #include "common/daemon_settings.h"
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "base/limits.h"
 #include "base/unique_fd.h"
+#include "common/log.h"
 #include "common/nearest.h"
 #include "common/quantity.h"
 #include "common/setting_rows.h"
@@ -54,19 +54,6 @@ Result<std::string> parse_loopback(std::string_view text) {
                           "machine only; put a reverse "
                           "proxy with TLS in front of 127.0.0.1 to reach it from elsewhere",
                           text));
-}
-
-Result<store::LogLevel> parse_level(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, store::LogLevel>, 4> kLevels = {
-      {{"debug", store::LogLevel::kDebug},
-       {"info", store::LogLevel::kInfo},
-       {"warning", store::LogLevel::kWarning},
-       {"error", store::LogLevel::kError}}};
-  for (const auto& [name, level] : kLevels) {
-    if (name == text) return level;
-  }
-  return fail(Code::kInvalidArgument,
-              fmt::format("'{}' is not a log level: debug, info, warning or error", text));
 }
 
 Status one_of(std::string_view text, std::string_view first, std::string_view second) {
@@ -177,7 +164,7 @@ const std::vector<Row>& rows() {
       {{"log-level", "debug|info|warning|error", "info",
         "How much is logged, to the standard error stream."},
        [](const std::string& v, DaemonSettings& to) {
-         return assign(parse_level(v), to.log_level);
+         return assign(parse_log_level(v), to.log_level);
        }},
       {{"log-format", "text|json", "text", "One line of text or one JSON object per entry."},
        [](const std::string& v, DaemonSettings& to) -> Status {

@@ -1,5 +1,9 @@
 #include "common/log.h"
 
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -33,6 +37,19 @@ std::string one_line(std::string_view message) {
 }
 
 }  // namespace
+
+Result<store::LogLevel> parse_log_level(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, store::LogLevel>, 4> kLevels = {
+      {{"debug", store::LogLevel::kDebug},
+       {"info", store::LogLevel::kInfo},
+       {"warning", store::LogLevel::kWarning},
+       {"error", store::LogLevel::kError}}};
+  for (const auto& [name, level] : kLevels) {
+    if (name == text) return level;
+  }
+  return fail(Code::kInvalidArgument,
+              fmt::format("'{}' is not a log level: debug, info, warning or error", text));
+}
 
 Log::Log(const std::string& program, store::LogLevel level, bool as_json)
     : logger_(std::make_unique<spdlog::logger>(program,

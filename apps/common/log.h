@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <sluice/error.h>
+
 #include "store/daemon.h"
 
 namespace spdlog {
@@ -14,6 +16,8 @@ class logger;
 }
 
 namespace sluice::app {
+
+Result<store::LogLevel> parse_log_level(std::string_view text);  // "debug", "info", ...
 
 class Log {
  public:

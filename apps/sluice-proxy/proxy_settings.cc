@@ -1,12 +1,11 @@
 #include "sluice-proxy/proxy_settings.h"
 
-#include <array>
-
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <sluice/object_key.h>
 
+#include "common/log.h"
 #include "common/quantity.h"
 #include "common/setting_rows.h"
 
@@ -80,21 +79,6 @@ Status apply_host(const std::string& value, ProxySettings& to) {
   to.proxy.host = std::move(host);
   to.proxy.beyond_loopback = !loopback;
   return {};
-}
-
-Status apply_level(const std::string& value, ProxySettings& to) {
-  constexpr std::array<std::pair<std::string_view, store::LogLevel>, 4> kLevels = {
-      {{"debug", store::LogLevel::kDebug},
-       {"info", store::LogLevel::kInfo},
-       {"warning", store::LogLevel::kWarning},
-       {"error", store::LogLevel::kError}}};
-  for (const auto& [name, level] : kLevels) {
-    if (name != value) continue;
-    to.log_level = level;
-    return {};
-  }
-  return fail(Code::kInvalidArgument,
-              fmt::format("'{}' is not a log level: debug, info, warning or error", value));
 }
 
 // What every pool has; a role's own row follows it in the table and so wins.
@@ -244,7 +228,7 @@ const std::vector<Row>& rows() {
        [](V v, S& to) { return size(v, 4096, to.proxy.limits.stream_buffer_bytes_max); }},
       {{"log-level", "debug|info|warning|error", "info",
         "How much is logged, to the standard error stream."},
-       apply_level},
+       [](V v, S& to) { return assign(app::parse_log_level(v), to.log_level); }},
       {{"log-format", "text|json", "text", "One line of text or one JSON object per entry."},
        [](V v, S& to) { return either(v, "text", false, "json", true, to.log_json); }},
       {{"access-log", "true|false", "true",

@@ -66,7 +66,7 @@ void print_endpoint(const Output& out, const EndpointView& endpoint) {
            {endpoint.draining ? "draining"
             : endpoint.ready  ? "ready"
                               : "not ready",
-            fmt::format("{} connections", count(endpoint.connections)),
+            fmt::format("connections {}", count(endpoint.connections)),
             with_rate("requests", endpoint.requests),
             fmt::format("2xx {} 4xx {} 5xx {}", count(endpoint.answered_2xx),
                         count(endpoint.answered_4xx), count(endpoint.answered_5xx)),
@@ -129,7 +129,9 @@ void print_stages(const Output& out, const ServingView& view) {
       }
     }
   }
+  out.line();
   out.table(table);
+  out.line();
 }
 
 // Why cells are empty.
