@@ -34,7 +34,7 @@ def measure(build: Path, plan: Plan, folder: Path, out: Path) -> None:
     report = Report(out)
     engines = out / "engines"  # with their logs, for whoever wants to know what went wrong
     shutil.rmtree(engines, ignore_errors=True)
-    with _arms(build, engines, folder / "features", report) as arms:
+    with _arms(build, plan.report_arms, engines, folder / "features", report) as arms:
         requests = Requests()
         todo = cells(plan.report_concurrency, plan.report_repeats, plan.report_sizes)
         for place, cell in enumerate(todo):
@@ -110,12 +110,16 @@ class Report:
 
 
 @contextlib.contextmanager
-def _arms(build: Path, folder: Path, disk: Path, report: Report) -> Iterator[list[Arm]]:
-    """All arms that come up, warm. They stay up together, so that they can take turns."""
+def _arms(
+    build: Path, names: Sequence[str], folder: Path, disk: Path, report: Report
+) -> Iterator[list[Arm]]:
+    """Those arms that come up, warm. They stay up together, so that they can take turns."""
     disk.mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         arms = []
         for plan in report_arms.plans(disk):
+            if plan.name not in names:
+                continue
             began = time.monotonic()
             report.arms.append((plan.name, plan.description))
             try:
