@@ -1,6 +1,7 @@
 """docs/soak.md says of every part what its last run said, or that there was none."""
 
 import soak
+from sources import ROOT
 
 FIRST, SECOND = soak.PARTS[0], soak.PARTS[1]
 
@@ -33,4 +34,4 @@ def test_every_part_is_either_a_program_or_python_tests_that_exist() -> None:
     for part in soak.PARTS:
         assert bool(part.program) != bool(part.python), part.name
         for path in part.python:
-            assert (soak.ROOT / path.removeprefix("--ignore=")).exists(), path
+            assert (ROOT / path.removeprefix("--ignore=")).exists(), path
