@@ -34,7 +34,6 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, Kernel kernel,
 
 }  // namespace
 
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"  // `unroll` is nvcc's
 #include "kv/paged_copy_cuda.cu"
 
 namespace sluice::kv {
