@@ -137,7 +137,7 @@ Result<HeadMap> share_of(const Descriptor& writer, std::uint32_t reader_rank,
   if (!ours) return std::unexpected(ours.error());
   const std::uint32_t first = std::max(theirs->first, ours->first);
   const std::uint32_t end =
-      std::min(theirs->first + theirs->count, ours->first + ours->count);  // both below 2^17
+      std::min(theirs->first + theirs->count, ours->first + ours->count);  // within heads_total
   if (first >= end) return HeadMap{};
   // Of ranks that hold the same head, the first gives it.
   if (writer.rank > 0) {
