@@ -41,7 +41,7 @@ class Plan:
     report_concurrency: tuple[int, ...] = (1, 8, 32)
     report_repeats: tuple[int, ...] = (0, 50, 100)  # percent of the requests
     report_sizes: tuple[Literal["small", "large"], ...] = ("small", "large")
-    report_requests: int = 8  # in a cell, and as many more as are at once
+    report_requests: int = 16  # in a cell, and at least as many as are at once
     report_s_max: float = 1_500.0  # no cell begins later
 
 
