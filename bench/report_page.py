@@ -125,7 +125,11 @@ def verdict(measured: Sequence[Measured]) -> list[str]:
         lines.append(f"  Against {name}, in {len(pairs)} cells:")
         lines += [f"    {line}" for line in _against(pairs)]
     lines += [f"  {line}" for line in _equality(measured)]
-    return lines
+    return [
+        *lines,
+        "  An arm of several engines computes on as many threads: its requests a second gain by",
+        "  that, its processor time a request does not.",
+    ]
 
 
 def _pairs(measured: Sequence[Measured], other: str) -> Iterable[tuple[Measured, Measured]]:
