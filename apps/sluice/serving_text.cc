@@ -19,17 +19,19 @@ std::string size(double bytes) {
 }
 
 // Three digits and a unit, so that columns stay narrow.
-std::string seconds(const std::optional<double>& value) {
-  if (!value) return std::string(kUnknown);
-  if (*value < 0.00995) return fmt::format("{:.1f}ms", *value * 1e3);
-  if (*value < 0.9995) return fmt::format("{:.0f}ms", *value * 1e3);
-  if (*value < 9.995) return fmt::format("{:.2f}s", *value);
-  return fmt::format("{:.0f}s", *value);
+std::string seconds(double value) {
+  if (value < 0.00995) return fmt::format("{:.1f}ms", value * 1e3);
+  if (value < 0.9995) return fmt::format("{:.0f}ms", value * 1e3);
+  if (value < 9.995) return fmt::format("{:.2f}s", value);
+  return fmt::format("{:.0f}s", value);
 }
 
 std::string spread(const Spread& spread) {
-  if (!spread.p50) return std::string(kUnknown);
-  return fmt::format("{} {}", seconds(spread.p50), seconds(spread.p99));
+  if (!spread.p50 || !spread.p99) return std::string(kUnknown);
+  const auto shown = [&](double value) {
+    return value < spread.finest ? "<" + seconds(spread.finest) : seconds(value);
+  };
+  return fmt::format("{} {}", shown(*spread.p50), shown(*spread.p99));
 }
 
 std::string rate(const Counter& counter) {
@@ -125,6 +127,7 @@ void print_stages(const Output& out, const ServingView& view) {
         std::vector<std::string> cells(table.header.size(), std::string(kUnknown));
         cells[0] = "  " + printable(name);
         cells[1] = state_of(engine);
+        if (engine.healthy) cells[2] = count(engine.running);  // the proxy knows
         table.rows.push_back(std::move(cells));
       }
     }

@@ -38,8 +38,7 @@ class Change {
                                : metrics::difference(later, earlier_->histogram(name, match));
   }
   Spread spread(std::string_view name, const Match& match = {}) const {
-    const metrics::Buckets all = buckets(name, match);
-    return {metrics::quantile(all, 0.5), metrics::quantile(all, 0.99)};
+    return spread_of(buckets(name, match));
   }
   // By the value of one label.
   Causes causes(std::string_view name, std::string_view label) const {
@@ -221,11 +220,16 @@ void sum_tokens(StageView& view, const ServingSample& sample, const ServingSampl
     metrics::add(first, change.buckets("vllm:time_to_first_token_seconds"));
     metrics::add(between, change.buckets("vllm:inter_token_latency_seconds"));
   }
-  view.stage.first_token = {metrics::quantile(first, 0.5), metrics::quantile(first, 0.99)};
-  view.stage.between_tokens = {metrics::quantile(between, 0.5), metrics::quantile(between, 0.99)};
+  view.stage.first_token = spread_of(first);
+  view.stage.between_tokens = spread_of(between);
 }
 
 }  // namespace
+
+Spread spread_of(const metrics::Buckets& buckets) {
+  return {metrics::quantile(buckets, 0.5), metrics::quantile(buckets, 0.99),
+          buckets.bounds.empty() ? 0 : buckets.bounds.front()};
+}
 
 ServingView view_of(const ServingPlace& place, const ServingSample& sample,
                     const ServingSample* before) {

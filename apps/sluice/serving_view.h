@@ -20,7 +20,10 @@ namespace sluice::cli {
 // Of a time, in seconds. Nothing: nobody has measured one.
 struct Spread {
   std::optional<double> p50, p99;
+  double finest = 0;  // what is shorter than this was not told apart
 };
+
+Spread spread_of(const metrics::Buckets& buckets);
 
 struct Counter {
   double total = 0;

@@ -198,6 +198,13 @@ std::string shown(const Look& look, const ServingView& view) {
   return ::testing::internal::GetCapturedStdout();
 }
 
+TEST(ServingText, WhatAHistogramDoesNotTellApartIsNotShownAsANumber) {
+  ServingSample sample;
+  sample.proxy = page(proxy_page(10, 10, 0));
+  const std::string text = shown({.columns = 200}, view_of(one_proxy(), sample, nullptr));
+  EXPECT_NE(text.find("<1.00s <1.00s"), std::string::npos) << text;
+}
+
 TEST(ServingText, ANarrowTerminalLosesColumnsAndNoLineIsTooLong) {
   ServingSample sample;
   sample.proxy = page(proxy_page(123456, 100, 100));
