@@ -19,11 +19,13 @@ import report_chart
 import report_page
 from openai_client import Json
 from plan import Plan
-from report_arms import Arm
+from report_arms import Arm, Moved
 from report_cells import WARM_UP_FROM, Cell, Measured, Requests, cells
 
 FAILURES_MAX = 2  # running, of one arm
 FIRST_REQUESTS = 3  # that warm an arm up
+SETTLE_S = 0.1
+SETTLE_LOOKS_MAX = 30
 
 
 def measure(build: Path, plan: Plan, folder: Path, out: Path) -> None:
@@ -140,15 +142,27 @@ def drive(arm: Arm, cell: Cell, known: Sequence[Json], bodies: Sequence[Json]) -
     try:
         for body in known:
             arm.ask(body)
-        moved, cpu_s, began = arm.moved(), arm.up.cpu_s(), time.monotonic()
+        moved, cpu_s, began = _settled(arm), arm.up.cpu_s(), time.monotonic()
         with ThreadPoolExecutor(cell.concurrent) as pool:
             done.answers = list(pool.map(arm.ask, bodies))
         done.seconds = time.monotonic() - began
         done.cpu_s = arm.up.cpu_s() - cpu_s
-        done.moved = arm.moved().since(moved)
+        done.moved = _settled(arm).since(moved)
     except (RuntimeError, OSError) as error:
         done.failure = " ".join(str(error).split())[:300]
     return done
+
+
+def _settled(arm: Arm) -> Moved:
+    """What was moved, once it is the same twice: engines post their counts a little later."""
+    last = arm.moved()
+    for _ in range(SETTLE_LOOKS_MAX):
+        time.sleep(SETTLE_S)
+        now = arm.moved()
+        if now == last:
+            break
+        last = now
+    return last
 
 
 def _progress(what: str, began: float) -> None:
