@@ -369,6 +369,10 @@ class Flow {
       record_.first_content = now();
       meter().time_to_first_token.observe_ns(record_.first_content - record_.began);
       media_->leases.clear();
+      // Decode leaves a hand-off that it was told of early to us; who is to read it has read it now.
+      if (!early_.empty() && body_->scanned.n == 1 && prefill_->has_ended()) {
+        prefill_->end_handoffs();
+      }
       body_.reset();  // no stage will be tried again: a large body need not wait for a long answer
       // The first content of a whole answer is its end: what of it was the hand-off nobody can say.
       const bool told = record_.stream && !handoff_params_.empty();

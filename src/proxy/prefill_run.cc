@@ -24,9 +24,14 @@ PrefillRun::PrefillRun(const Errand& of) : errand_(of), gate_(of.worker.io().get
 }
 
 PrefillRun::~PrefillRun() {
+  end_handoffs();
+}
+
+void PrefillRun::end_handoffs() {
+  if (std::exchange(handoffs_ended_, true)) return;
   add(errand_.worker.meter.handoffs_ended, handoffs_.size());
   if (errand_.core.features == nullptr) return;
-  for (std::string& handoff : handoffs_) errand_.core.features->end_handoff(std::move(handoff));
+  for (const std::string& handoff : handoffs_) errand_.core.features->end_handoff(handoff);
 }
 
 std::shared_ptr<PrefillRun> PrefillRun::start(const Errand& of, PrefillAsk ask) {

@@ -2,7 +2,7 @@
 // the hand-off has begun.
 //
 // Invariant: it ends exactly once, at the latest by the request's deadline, or soon after stop().
-//            The hand-offs of all its tries are ended when nobody holds it any more.
+//            The hand-offs of all its tries are ended, when nobody holds it any more at the latest.
 // Threads:   the worker's.
 // Owner:     the request and the running coroutine share it; the coroutine shares what it reads of
 //            the request, which may end first.
@@ -55,6 +55,8 @@ class PrefillRun {
   // It has ended with a commit of this hand-off.
   bool committed(const std::string& handoff) const;
 
+  // Nobody reads its hand-offs any more. Once it has ended; at the latest when nobody holds it.
+  void end_handoffs();
   // Called at its end; empty takes it away.
   void on_end(std::function<void()> callback) { on_end_ = std::move(callback); }
   void stop() { stop_.stop(); }
@@ -69,7 +71,7 @@ class PrefillRun {
   std::vector<std::string> handoffs_;
   std::optional<StageResult<PrefillOutcome>> outcome_;
   Instant began_ = now(), ended_at_ = 0;
-  bool references_ = true;
+  bool references_ = true, handoffs_ended_ = false;
   std::function<void()> on_end_;
 };
 

@@ -66,9 +66,11 @@ def test_kv_decode_loads_while_prefill_computes(pair: KVPair) -> None:
         wait_until(lambda: bool(pair.handoff_keys()), "the first layer group is there")
         assert not prefilled.done()
         seen = pair.answer(body, begun)
-        assert prefilled.result()["do_remote_prefill"] is True
+        params = prefilled.result()
+    assert params["do_remote_prefill"] is True, params
     assert seen["message"] == alone["message"]
     assert seen["logprobs"] == alone["logprobs"]
+    pair.remove(params)
     pair.await_idle()
     after = pair.decode.kv()
     assert after["loads_in_progress"] - before["loads_in_progress"] == 1

@@ -11,6 +11,7 @@ from kv_world import (
     KVWorld,
     await_objects,
     expected_answer,
+    objects,
     prefill_params,
     prompt_of,
     request,
@@ -55,7 +56,7 @@ def test_kv_parts_are_taken_as_they_come_and_count_with_the_commit(
     assert decode.counted("loads_in_progress") == readers
     assert decode.counted("matches") == 1
     assert decode.counted("fallbacks") == 0
-    await_objects(client, 0)
+    assert objects(client) > 0  # whoever named it removes it
     assert decode.free_blocks() == decode.free_at_start
 
 
@@ -74,7 +75,17 @@ def test_kv_load_in_progress_follows_a_preempted_prefill(kv, client, writers) ->
     assert decode.answers["d"] == expected_answer(prompt_of(200), 3)
     assert decode.counted("loads_begun_again") == 1
     assert decode.counted("fallbacks") == 0
-    await_objects(client, 0)
+
+
+def test_kv_prefill_answers_with_a_commit_that_decode_has_used_already(kv) -> None:
+    prefill, decode = kv("kv_producer"), kv("kv_consumer")
+    prefill.add(request("p", 200, prefill_params()))
+    output = prefill.scheduler.schedule()
+    results = [worker.run(output) for worker in prefill.workers]  # committed, not yet answered
+    decode.serve(request("d", 200, IN_PROGRESS, max_tokens=3))
+    assert decode.counted("loads") == 1
+    prefill.deliver(output, results)
+    assert prefill.params("p")["do_remote_prefill"] is True
 
 
 def test_kv_load_in_progress_of_a_prefill_that_goes_away_is_computed_here(kv, client) -> None:

@@ -34,7 +34,7 @@ class DecodeParams:
 
     handoff: str
     committed: Committed | None  # None: prefill is still writing it
-    keep: bool = False  # others will read it: whoever made the name removes it
+    keep: bool = False  # others will read it, or prefill still asks for it: who named it removes it
 
 
 class Malformed(ValueError):
@@ -55,8 +55,9 @@ def parse(params: Any) -> PrefillParams | DecodeParams | None:
         raise Malformed("sluice_handoff is not 32 lower-case hexadecimal digits")
     if prefill:
         return PrefillParams(handoff)
-    whole = None if params.get("in_progress") is True else _committed(params)
-    return DecodeParams(handoff, whole, params.get("keep") is True)
+    if params.get("in_progress") is True:
+        return DecodeParams(handoff, None, keep=True)
+    return DecodeParams(handoff, _committed(params), params.get("keep") is True)
 
 
 def _committed(params: dict[str, Any]) -> Committed:
