@@ -129,6 +129,22 @@ class Endpoint(EngineGroup):
         before = [self.counted(name) for name in names]
         return lambda: [self.counted(name) - was for name, was in zip(names, before, strict=True)]
 
+    def moved(self) -> Callable[[], tuple[float, float]]:
+        """Bytes of KV that prefill will have written and decode copied when the result is called,
+        which waits until nothing is under way."""
+
+        def now() -> tuple[float, float]:
+            self.await_idle()
+            return self.prefill.kv()["bytes_sent"], self.decode.kv()["bytes_received"]
+
+        sent, received = now()
+
+        def since() -> tuple[float, float]:
+            sent_now, received_now = now()
+            return sent_now - sent, received_now - received
+
+        return since
+
     def usable(self) -> dict[str, bool]:
         """Role -> does the proxy send requests to its engine?"""
         assert self.proxy is not None

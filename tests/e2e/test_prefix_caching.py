@@ -43,23 +43,9 @@ def cached(deepstack_model: Path, stage: Stage) -> Endpoint:
     return shown
 
 
-class Moved:
-    """What one request moved from prefill to decode."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._sent, self._received = self._now()
-
-    def _now(self) -> tuple[float, float]:
-        """Both count a little after the answer; the hand-off's end comes after that."""
-        self._endpoint.await_idle()
-        sent, received = self._endpoint.prefill.kv(), self._endpoint.decode.kv()
-        return sent["bytes_sent"], received["bytes_received"]
-
-    def blocks(self) -> tuple[float, float]:
-        """Written by prefill, copied by decode; whole blocks of all layers."""
-        sent, received = self._now()
-        return (sent - self._sent) / BLOCK_BYTES, (received - self._received) / BLOCK_BYTES
+def blocks_of(moved: tuple[float, float]) -> tuple[float, float]:
+    """Written by prefill, copied by decode: blocks of all layers."""
+    return moved[0] / BLOCK_BYTES, moved[1] / BLOCK_BYTES
 
 
 def cached_blocks(tokens: int) -> int:
@@ -75,10 +61,10 @@ def test_only_blocks_that_decode_lacks_are_moved(cached: Endpoint, stream: bool)
     whole, known = math.ceil(wanted.prompt_tokens / BLOCK), cached_blocks(wanted.prompt_tokens)
 
     def moved(exactly: bool) -> tuple[float, float]:
-        looked = Moved(cached)
+        since = cached.moved()
         seen = cached.ask(asked)
         assert seen == wanted if exactly else same(seen, wanted)
-        return looked.blocks()
+        return blocks_of(since())
 
     assert moved(exactly=True) == (whole, whole)
     assert moved(exactly=False) == (whole, whole - known)
@@ -94,9 +80,9 @@ def test_of_a_prompt_that_begins_as_another_only_the_rest_is_moved(cached: Endpo
     longer = body(text_of(640, salt=2) + text_of(500, salt=9))
     assert cached.ask(first) == cached.measure(first)
     wanted = cached.measure(longer)
-    looked = Moved(cached)
+    since = cached.moved()
     assert same(cached.ask(longer), wanted)
-    sent, received = looked.blocks()
+    sent, received = blocks_of(since())
     assert sent == math.ceil(wanted.prompt_tokens / BLOCK)
     # The two differ from the first one's last letter on, somewhere in its last two blocks.
     assert sent - received in (640 // BLOCK - 1, 640 // BLOCK)
@@ -107,9 +93,9 @@ def test_blocks_of_a_picture_are_not_those_of_another(cached: Endpoint) -> None:
     other = body("Who is it? ", [picture(141)])
     wanted = cached.measure(asked)
     assert cached.ask(asked) == wanted
-    looked = Moved(cached)
+    since = cached.moved()
     assert same(cached.ask(asked), wanted)
-    sent, received = looked.blocks()
+    sent, received = blocks_of(since())
     assert sent - received == cached_blocks(wanted.prompt_tokens)
     assert same(cached.ask(other), cached.measure(other))
     assert not same(wanted, cached.measure(other))
