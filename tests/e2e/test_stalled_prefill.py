@@ -1,9 +1,13 @@
 """A prefill that stands still in the middle of a hand-off holds up nobody but whom it serves."""
 
 import itertools
+import socket
 import statistics
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from asking import Reply, body, same
@@ -14,33 +18,56 @@ from kv_pair import text_of
 
 pytestmark = pytest.mark.engine
 STREAMS = 4
-TOKENS = 500
-STALL_S = 5.0
-REPEATS = count(1, full=15)
-
-OTHERS = [
-    body(text_of(60 + 40 * n, salt=n), stream=True, max_tokens=TOKENS, ignore_eos=True)
-    for n in range(STREAMS)
-]
+TOKENS = 3500  # of each, if its client stays that long
+EVENTS = 50  # that each stream must get during the stall
+CALM_S, STALL_S = 3.0, 5.0
+REPEATS = count(1, full=8)
 VICTIM = body(text_of(3000, salt=77), stream=True)
 
 
-class Streams:
-    """Other clients' streams, which are under way when this is made."""
+class Stream:
+    """Another client's answer on its way: when its pieces came. Read on a thread of its own."""
 
-    def __init__(self, endpoint: Endpoint, pool: ThreadPoolExecutor) -> None:
-        heard = endpoint.growth("events_total")
-        self._replies = [pool.submit(endpoint.ask, asked) for asked in OTHERS]
-        wait_until(lambda: heard()[0] > 10 * STREAMS, "the streams have begun")
+    def __init__(self, connection: socket.socket) -> None:
+        self.arrivals: list[float] = []
+        self.failed = False
+        self.ended = False
+        self._connection = connection
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
 
-    def ended(self) -> list[Reply]:
-        return [reply.result() for reply in self._replies]
+    def since(self, began: float) -> list[float]:
+        return [at for at in self.arrivals if at >= began]
+
+    def largest_gap_ms(self, began: float, ended: float) -> float:
+        """Between two pieces that came in this time."""
+        times = [at for at in self.since(began) if at <= ended]
+        return 1e3 * max(after - before for before, after in itertools.pairwise(times))
+
+    def leave(self) -> None:
+        self._connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+    def _read(self) -> None:
+        while piece := self._connection.recv(65536):
+            self.arrivals.append(time.monotonic())
+            self.failed = self.failed or b'"error"' in piece
+            self.ended = self.ended or b"[DONE]" in piece
 
 
-def largest_gap_ms(reply: Reply, since: float) -> float:
-    """Between two events, both after `since`."""
-    times = [at for at in reply.arrivals if at >= since]
-    return 1e3 * max(after - before for before, after in itertools.pairwise(times))
+@contextmanager
+def other_streams(endpoint: Endpoint) -> Iterator[list[Stream]]:
+    """All of them are being answered; their clients leave at the end."""
+    with ExitStack() as stack:
+        streams = []
+        for n in range(STREAMS):
+            asked = body(
+                text_of(60 + 40 * n, salt=n), stream=True, max_tokens=TOKENS, ignore_eos=True
+            )
+            streams.append(Stream(stack.enter_context(endpoint.sent(asked))))
+            stack.callback(streams[-1].leave)
+        wait_until(lambda: all(len(one.arrivals) > 10 for one in streams), "the streams began")
+        yield streams
 
 
 def stopped_in_the_middle(endpoint: Endpoint, pool: ThreadPoolExecutor) -> Future[Reply]:
@@ -57,34 +84,37 @@ def stopped_in_the_middle(endpoint: Endpoint, pool: ThreadPoolExecutor) -> Futur
     raise AssertionError("no hand-off was met before its commit")
 
 
+def watched(streams: list[Stream], seconds: float) -> list[float]:
+    """The largest gap of each stream in a time that is at least so long, and long enough for each
+    of them to go on."""
+    began = time.monotonic()
+    wait_until(
+        lambda: all(len(one.since(began)) >= EVENTS or one.ended for one in streams),
+        "every stream goes on",
+    )
+    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    ended = time.monotonic()
+    assert not any(one.failed for one in streams)
+    return [one.largest_gap_ms(began, ended) for one in streams if len(one.since(began)) > 1]
+
+
 def test_a_stalled_prefill_holds_up_no_stream_but_its_own(endpoint: Endpoint) -> None:
     wanted = endpoint.measure({**VICTIM, "stream": False})
     assert endpoint.ask(VICTIM) == wanted
     endpoint.await_idle()
     before, during = [], []
-    with ThreadPoolExecutor(STREAMS + 1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         for _ in range(REPEATS):
-            streams = Streams(endpoint, pool)
-            calm = streams.ended()
-            all_began = max(reply.arrivals[0] for reply in calm)
-            before += [largest_gap_ms(reply, all_began) for reply in calm]
-            streams = Streams(endpoint, pool)
-            victim = stopped_in_the_middle(endpoint, pool)
-            try:
-                began = time.monotonic()
-                others = streams.ended()  # all of them, while prefill stands still
-                assert not victim.done()
-                time.sleep(max(0.0, began + STALL_S - time.monotonic()))  # as long as it stalls
-            finally:
-                endpoint.prefill.resume()
-            assert same(victim.result(), wanted)  # whether from its KV, or computed at decode
-            during += [largest_gap_ms(reply, began) for reply in others]
-            for reply in (*calm, *others):
-                assert not reply.error
-                assert len(reply.tokens) == TOKENS
-            for reply in others:  # most of it came during the stall
-                assert sum(at > began for at in reply.arrivals) > TOKENS // 5
-    endpoint.await_idle()
+            with other_streams(endpoint) as streams:
+                before += watched(streams, CALM_S)
+                victim = stopped_in_the_middle(endpoint, pool)
+                try:
+                    during += watched(streams, STALL_S)
+                    assert not victim.done()
+                finally:
+                    endpoint.prefill.resume()
+                assert same(victim.result(), wanted)  # from its KV, or computed at decode
+            endpoint.await_idle()
     calm_ms, stalled_ms = statistics.median(before), statistics.median(during)
     print(
         f"largest gap of a stream, median of {len(before)}: {calm_ms:.1f} ms, and {stalled_ms:.1f} "
