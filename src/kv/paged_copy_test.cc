@@ -147,6 +147,9 @@ TEST(PagedCopy, WhatDoesNotFitIsRefusedBeforeAByteMoves) {
   Transfer half = good;
   half.heads = {0, 0, 1};
   EXPECT_FALSE(gather(out, half).has_value()) << "a part with heads that nobody wrote";
+  Transfer shorter_by_one = good;
+  shorter_by_one.block_ids = good.block_ids.first(1);
+  EXPECT_FALSE(gather(out, shorter_by_one).has_value()) << "a part with a block that nobody wrote";
 }
 
 TEST(PagedCopy, SizesThatOverflowAreRefused) {

@@ -176,11 +176,12 @@ Status Lease::copy_runs(const TensorView& tensor, const RunSource& runs, Verify 
     return fail(Code::kInvalidArgument, "the tensor is not one of this object's");
   }
   store::RunsOut out(object, tensor, runs);
-  if (mode == Verify::kNever || (mode == Verify::kOnce && verified())) return out.copy_all();
+  if (mode == Verify::kNever || (mode == Verify::kOnce && verified()))
+    return out.copy_until(object.size());
   const auto expected = digests_of(*attachment_, descriptor_);
   if (!expected) return std::unexpected(expected.error());
   if (expected->empty()) {
-    if (auto copied = out.copy_all(); !copied) return copied;
+    if (auto copied = out.copy_until(object.size()); !copied) return copied;
   }
   for (std::size_t chunk = 0; chunk < expected->size(); ++chunk) {
     const std::size_t at = chunk * kChunkBytes;
@@ -191,7 +192,6 @@ Status Lease::copy_runs(const TensorView& tensor, const RunSource& runs, Verify 
       return std::unexpected(counted(*attachment_, bad_chunk(chunk)));
     if (auto copied = out.copy_until(at + bytes_of_chunk.size()); !copied) return copied;
   }
-  if (auto ended = out.finish(); !ended) return ended;
   attachment_->set_verified(descriptor_);
   return {};
 }

@@ -94,15 +94,4 @@ Status RunsOut::copy_until(std::uint64_t end) {
   return {};
 }
 
-Status RunsOut::copy_all() {
-  if (auto copied = copy_until(object_.size()); !copied) return copied;
-  return finish();
-}
-
-Status RunsOut::finish() {
-  if (auto found = next(); !found) return found;
-  return run_.bytes == 0 ? Status{}
-                         : fail(Code::kInvalidArgument, "runs go on behind the tensor's end");
-}
-
 }  // namespace sluice::store

@@ -29,11 +29,8 @@ class RunsOut {
   RunsOut(std::span<const std::byte> object, const TensorView& tensor, const RunSource& runs)
       : object_(object), tensor_(tensor), runs_(runs) {}
 
-  // Whatever lies before `end`, an offset in the object.
+  // Whatever lies before `end`, an offset in the object. The object's end takes all that is left.
   Status copy_until(std::uint64_t end);
-  Status copy_all();
-  // After the object's end: no run may be left.
-  Status finish();
 
  private:
   Status next();  // sets `run_`; zero bytes: there is none

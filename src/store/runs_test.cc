@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include <fcntl.h>
@@ -143,6 +144,8 @@ TEST(Runs, AFillWithAGapIsRefusedAndPublishStandsForWhatIsThere) {
   EXPECT_TRUE(refused(0, {{0, at, 999}}));
   EXPECT_TRUE(refused(0, {{0, at, 1001}}));
   EXPECT_TRUE(refused(0, {{0, at, 400}, {401, at, 599}}));
+  EXPECT_TRUE(refused(0, {{0, at, 400}, {399, at, 600}}));
+  EXPECT_TRUE(refused(0, {{1, at, 1000}}));
   EXPECT_TRUE(refused(0, {{0, at, 400}, {400, at, ~std::uint64_t{0}}}));
   EXPECT_TRUE(refused(1, {{0, at, 1000}}));
   std::ranges::copy(data, writer->data(0).begin());
@@ -216,9 +219,9 @@ TEST(Runs, RunsThatGoBackOrPastTheEndAreRefused) {
   std::vector<std::byte> to(3000, kGuard);
   const auto code = [&](std::vector<MemoryRun> runs) {
     const Lease lease = acquired(*client, "order");
-    return lease.copy_runs(lease.tensors()->front(), source_of(std::move(runs)), Verify::kAlways)
-        .error()
-        .code;
+    const auto copied =
+        lease.copy_runs(lease.tensors()->front(), source_of(std::move(runs)), Verify::kAlways);
+    return copied ? std::nullopt : std::optional(copied.error().code);
   };
   EXPECT_EQ(code({{900, to.data(), 101}}), Code::kInvalidArgument);
   EXPECT_EQ(code({{1, to.data(), ~std::uint64_t{0}}}), Code::kInvalidArgument);
