@@ -5,6 +5,8 @@
 namespace sluice::proxy {
 namespace {
 
+constexpr std::size_t kBlankLineMax = 3;  // LF CR LF
+
 // Behind the first blank line, or npos.
 std::size_t event_end(std::string_view text) noexcept {
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string_view::npos; ++at) {
@@ -28,19 +30,26 @@ std::size_t last_event_end(std::string_view text) noexcept {
 }  // namespace
 
 Result<std::string_view> EventFramer::feed(std::string_view bytes) {
-  std::string_view all = bytes;
-  if (!rest_.empty()) {
-    kept_ = std::move(rest_);
-    kept_ += bytes;
-    all = kept_;
+  std::string_view whole;
+  if (rest_.empty()) {
+    whole = bytes.substr(0, last_event_end(bytes));
+    rest_ = bytes.substr(whole.size());
+  } else {
+    // No event ends in the old rest alone: its last bytes at most belong to a blank line. Looking at
+    // all of it with each piece of a large event would be quadratic.
+    const std::size_t old = rest_.size() - std::min(rest_.size(), kBlankLineMax);
+    rest_ += bytes;
+    if (const std::size_t end = last_event_end(std::string_view(rest_).substr(old)); end > 0) {
+      kept_.swap(rest_);
+      whole = std::string_view(kept_).substr(0, old + end);
+      rest_ = std::string_view(kept_).substr(whole.size());
+    }
   }
-  const std::size_t end = last_event_end(all);
-  rest_ = all.substr(end);
   in_event_ = !rest_.empty();
   if (rest_.size() > event_bytes_max_) {
     return fail(Code::kLimit, "an event of the engine's stream is too large", Drop::kTransfer);
   }
-  return all.substr(0, end);
+  return whole;
 }
 
 std::string_view next_event(std::string_view& events) noexcept {

@@ -24,8 +24,8 @@ class EventFramer {
 
  private:
   std::size_t event_bytes_max_;
-  std::string kept_;  // what feed() returned views of, and the unfinished rest behind it
-  std::string rest_;
+  std::string kept_;  // what feed() returned views of
+  std::string rest_;  // the unfinished event
   bool in_event_ = false;
 };
 

@@ -143,6 +143,7 @@ def test_slow_readers_are_paused_and_not_buffered_and_ended(
     print(f"{size} slow readers paused and ended while {ORDINARY} other requests were answered")
 
 
+@pytest.mark.memory
 def test_2000_idle_connections_are_held_in_little_memory(
     new_stub: NewStub, new_proxy: NewProxy
 ) -> None:

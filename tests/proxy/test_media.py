@@ -235,6 +235,7 @@ def test_a_large_image_is_passed_on_whole(trio: Trio) -> None:
     assert trio.prefill.only()["body_bytes"] < 10_000
 
 
+@pytest.mark.memory
 def test_a_large_body_is_not_held_twice(new_stub: NewStub, new_proxy: NewProxy) -> None:
     encoder, engine = new_stub("encoder"), new_stub("prefill_decode")
     proxy = new_proxy(encoder, engine)

@@ -110,6 +110,7 @@ def test_streams_may_use_other_line_ends(pair: Pair) -> None:
         assert said.replace(b"\r\n", b"\n").decode() == f"{first}\n\n{last}\n\ndata: [DONE]\n\n"
 
 
+@pytest.mark.memory
 def test_an_event_without_end_is_bounded(new_stub: NewStub, new_proxy: NewProxy) -> None:
     engine = new_stub("colocated")
     proxy = new_proxy(engine)
