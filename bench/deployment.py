@@ -18,8 +18,9 @@ START_S = 900.0
 STOP_S = 90.0
 LOOK_S = 0.2
 # Engines that share a few busy processors answer a probe late. An encoder that is given one image
-# while it computes another hands each on as it is done; in a batch all wait for the last.
-PROXY = ("access-log = false", 'health-timeout = "10s"', "running-max-encoder = 2")
+# at a time hands each on as it is done, and the next stage begins; in a batch all wait for the
+# last.
+PROXY = ("access-log = false", 'health-timeout = "10s"', "running-max-encoder = 1")
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def plans(folder: Path) -> list[ArmPlan]:
                 EngineSpec("prefill", "prefill"),
                 EngineSpec("decode", "decode"),
             ),
-            "3 engines, encoder (two images at a time), prefill and decode, behind sluice-proxy",
+            "3 engines, encoder (one image at a time), prefill and decode, behind sluice-proxy",
             proxy=True,
         ),
     ]
