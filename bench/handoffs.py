@@ -54,7 +54,7 @@ class Handoffs:
         from sluice._core import KvKeys
 
         asked = self._name()
-        first = KvKeys("default", str(asked["sluice_handoff"])).part(0, 0, 0)
+        keys = KvKeys("default", str(asked["sluice_handoff"]))
         early = {
             "do_remote_prefill": True,
             "do_remote_decode": False,
@@ -69,14 +69,15 @@ class Handoffs:
         with ThreadPoolExecutor(1) as pool:
             start = time.monotonic()
             computing = pool.submit(prefilled)
-            if self._client.wait([first], WAIT_S) != ["present"]:
+            if self._client.wait([keys.part(0, 0, 0)], WAIT_S) != ["present"]:
                 computing.result()  # whatever prefill says of it
                 raise RuntimeError("prefill wrote no part of its hand-off")
             began = time.monotonic()
             body = chat(text, kv_transfer_params=early)
             took = first_token(self._up.ports["decode"], body, self._up.token)
             answered = computing.result()
-            return Took(answered - start, began + took - answered)
+        self._client.invalidate(keys.prefix)  # asked for early, it is not decode's to remove
+        return Took(answered - start, began + took - answered)
 
     def colocated(self, text: str) -> Took:
         return Took(0.0, first_token(self._up.ports["colocated"], chat(text)))
