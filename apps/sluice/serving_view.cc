@@ -188,6 +188,7 @@ void add_proxy(const Change& change, ServingView& view) {
 // The engines that the place and the proxy know, each once.
 std::vector<ServerView> engines_of(const ServingPlace& place, const ServingSample& sample) {
   std::vector<ServerView> out;
+  out.reserve(place.engines.size());
   for (const EnginePlace& engine : place.engines)
     out.push_back({.name = engine.name, .role = engine.role, .address = engine.address});
   if (!sample.listed) return out;
