@@ -15,6 +15,7 @@
 
 #include "http/link.h"
 #include "http/upstream.h"
+#include "http/upstream_totals.h"
 #include "http/watchdog.h"
 
 namespace sluice::http {
@@ -34,10 +35,21 @@ class LinkPool {
   const UpstreamOptions& options() const noexcept { return options_; }
   std::chrono::milliseconds idle_max() const noexcept;
   void set_idle_max(std::chrono::milliseconds idle_max) noexcept { options_.idle_max = idle_max; }
-  Upstream::Counts& counts() noexcept { return counts_; }
+  const Upstream::Counts& counts() const noexcept { return counts_; }
+  void connected() noexcept { count(&Upstream::Counts::connects, &UpstreamTotals::connects); }
+  void reused() noexcept { count(&Upstream::Counts::reuses, &UpstreamTotals::reuses); }
+  void retried() noexcept { count(&Upstream::Counts::retries, &UpstreamTotals::retries); }
+  void failed() noexcept { count(&Upstream::Counts::failures, &UpstreamTotals::failures); }
   std::size_t idle() const noexcept { return idle_.size(); }
 
  private:
+  void count(std::uint64_t Upstream::Counts::* own,
+             std::atomic<std::uint64_t> UpstreamTotals::* of_all) noexcept {
+    ++(counts_.*own);
+    if (options_.totals != nullptr)
+      (options_.totals->*of_all).fetch_add(1, std::memory_order_relaxed);
+  }
+
   struct Idle {
     std::unique_ptr<Link> link;
     Clock::time_point since;

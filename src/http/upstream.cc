@@ -116,7 +116,7 @@ asio::awaitable<Status> connect(LinkPool& pool, Attempt& attempt, StopSource* st
     link->deadline(std::min(patience, deadline));
     status = co_await link->connect(address);
     if (status) {
-      ++pool.counts().connects;
+      pool.connected();
       link->deadline(deadline);
       co_return status;
     }
@@ -229,7 +229,7 @@ asio::awaitable<Result<std::unique_ptr<Call>>> UpstreamImpl::run(std::shared_ptr
     const bool reused = attempt.link != nullptr;
     Status status;
     if (reused) {
-      ++pool->counts().reuses;
+      pool->reused();
       Link* const link = attempt.link.get();
       link->deadline(request.deadline);
       if (stop != nullptr) attempt.guard = StopGuard(*stop, [link] { link->stop(); });
@@ -244,10 +244,10 @@ asio::awaitable<Result<std::unique_ptr<Call>>> UpstreamImpl::run(std::shared_ptr
                                                std::move(attempt.guard), answer);
     }
     if (reused && !attempt.heard && !attempt.link->stopped()) {
-      ++pool->counts().retries;  // the engine closed the connection while it idled
+      pool->retried();  // the engine closed the connection while it idled
       continue;
     }
-    ++pool->counts().failures;
+    pool->failed();
     co_return std::unexpected(std::move(status.error()));
   }
 }

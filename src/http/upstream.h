@@ -31,6 +31,7 @@
 
 #include "http/exchange.h"
 #include "http/stop_source.h"
+#include "http/upstream_totals.h"
 
 namespace sluice::http {
 
@@ -48,6 +49,7 @@ struct UpstreamOptions {
   std::chrono::milliseconds idle_max{4'000};  // 0: connections are never reused
   std::size_t idle_connections_max = 256;
   std::size_t read_buffer_bytes = 64 * 1024;
+  UpstreamTotals* totals = nullptr;  // null: nobody asks; outlives the Upstream and its Calls
 };
 
 struct UpstreamRequest {

@@ -41,6 +41,27 @@ TEST(Upstream, SendsABodyInPiecesAndReusesTheConnection) {
   });
 }
 
+TEST(Upstream, SeveralCountTogetherForWhoeverShowsIt) {
+  TestFront first, second;
+  UpstreamTotals totals;
+  for (const TestFront* engine : {&first, &second}) {
+    UpstreamOptions options = options_to(engine->port());
+    options.totals = &totals;
+    with_upstream(std::move(options), [](Upstream& upstream) -> asio::awaitable<void> {
+      for (int i = 0; i < 3; ++i) {
+        const std::string_view body[] = {"ab"};
+        const auto request = post("/x", body);
+        const auto out = co_await fetch(upstream, request);
+        EXPECT_EQ(out.status, 200u);
+      }
+    });
+  }
+  EXPECT_EQ(totals.connects, 2u);
+  EXPECT_EQ(totals.reuses, 4u);
+  EXPECT_EQ(totals.retries, 0u);
+  EXPECT_EQ(totals.failures, 0u);
+}
+
 TEST(Upstream, BodiesOfEveryLengthComeBackWhole) {
   TestFront engine;
   with_upstream(options_to(engine.port()), [](Upstream& upstream) -> asio::awaitable<void> {

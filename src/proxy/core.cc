@@ -12,7 +12,8 @@ std::shared_ptr<http::Upstream> Worker::upstream(const Instance& instance) {
   std::shared_ptr<http::Upstream> made =
       http::Upstream::make(*io_, {.endpoint = instance.spec.endpoint,
                                   .connect_timeout = core_.settings.connect_timeout,
-                                  .idle_max = reuse_time(keep_alive)});
+                                  .idle_max = reuse_time(keep_alive),
+                                  .totals = &meter.roles[instance.spec.role].connections});
   upstreams_[instance.id] = {made, keep_alive};
   return made;
 }

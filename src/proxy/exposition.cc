@@ -70,6 +70,23 @@ void add_roles(Families& to, const Sum& sum, const ProxySample& sample) {
             &RoleMeter::bytes_sent);
     counter("sluice_proxy_stage_received_bytes_total", "Bytes of answers from engines.",
             &RoleMeter::bytes_received);
+    const auto connection = [&](std::string_view name, std::string_view help,
+                                Count http::UpstreamTotals::* count) {
+      to.counter(name, help, sum.of([&](const Meter& meter) -> const Count& {
+        return meter.roles[role].connections.*count;
+      }),
+                 labels);
+    };
+    connection("sluice_proxy_stage_connections_opened_total", "Connections opened to engines.",
+               &http::UpstreamTotals::connects);
+    connection("sluice_proxy_stage_connections_reused_total",
+               "Requests sent on a connection that had idled.", &http::UpstreamTotals::reuses);
+    connection("sluice_proxy_stage_connections_stale_total",
+               "Requests sent again because the engine had closed that connection.",
+               &http::UpstreamTotals::retries);
+    connection("sluice_proxy_stage_connections_failed_total",
+               "Requests that no connection brought an answer to.",
+               &http::UpstreamTotals::failures);
     const auto histogram = [&](std::string_view name, std::string_view help,
                                Histogram RoleMeter::* which) {
       to.histogram(name, help, sum.histogram([&](const Meter& meter) -> const Histogram& {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "http/upstream_totals.h"
 #include "proxy/roles.h"
 
 namespace sluice::proxy {
@@ -56,6 +57,7 @@ std::string_view name(Cause cause) noexcept;
 struct RoleMeter {
   Histogram queue, service;
   Count requests = 0, failures = 0, retries = 0, bytes_sent = 0, bytes_received = 0;
+  http::UpstreamTotals connections;
 };
 
 struct Meter {
