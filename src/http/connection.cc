@@ -181,7 +181,7 @@ asio::awaitable<bool> Connection::next_request() {
     Refusal late{.status = 408,
                  .code = "header_timeout",
                  .what = "the request's header took too long to arrive"};
-    co_await refuse(std::move(late));
+    co_await refuse(late);
   }
   co_return false;
 }

@@ -41,7 +41,7 @@ std::shared_ptr<PrefillRun> PrefillRun::start(const Errand& of, PrefillAsk ask) 
 }
 
 boost::asio::awaitable<void> PrefillRun::work(std::shared_ptr<PrefillRun> run, PrefillAsk ask) {
-  StageResult<PrefillOutcome> outcome = std::unexpected(given_up());
+  StageResult<PrefillOutcome> outcome;
   StageInput input{.request = ask.body->scanned,
                    .media = *ask.media,
                    .target = std::move(ask.target),
@@ -50,10 +50,11 @@ boost::asio::awaitable<void> PrefillRun::work(std::shared_ptr<PrefillRun> run, P
   try {
     outcome = co_await prefill(run->errand_, input, run->handoffs_);
   } catch (const std::exception&) {
-    // Out of memory: the request is told like of any other failure.
+    outcome = std::unexpected(given_up());  // out of memory
   }
   run->references_ = input.references;
   run->outcome_ = std::move(outcome);
+  run->has_ended_ = true;
   run->ended_at_ = now();
   run->gate_.open();
   if (const auto callback = std::exchange(run->on_end_, {})) callback();
@@ -76,8 +77,7 @@ boost::asio::awaitable<void> PrefillRun::ended_or_begun() {
 }
 
 bool PrefillRun::committed(const std::string& handoff) const {
-  return has_ended() && *outcome_ && !(*outcome_)->handoff_params.empty() &&
-         handoffs_.back() == handoff;
+  return has_ended_ && outcome_ && !outcome_->handoff_params.empty() && handoffs_.back() == handoff;
 }
 
 }  // namespace sluice::proxy

@@ -11,7 +11,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,14 +43,14 @@ class PrefillRun {
   // Until it has ended or the first part of its hand-off is in the arena.
   boost::asio::awaitable<void> ended_or_begun();
 
-  bool has_ended() const noexcept { return outcome_.has_value(); }
+  bool has_ended() const noexcept { return has_ended_; }
   Instant ended_at() const noexcept { return ended_at_; }
   std::uint64_t took_ns() const noexcept { return ended_at_ - began_; }
   // Of the try that runs, or ran last.
   const std::string& handoff() const noexcept { return handoffs_.back(); }
   // What is left to say when it has ended: whether references failed, and the outcome, once.
   bool references() const noexcept { return references_; }
-  StageResult<PrefillOutcome> take_outcome() { return std::move(*outcome_); }
+  StageResult<PrefillOutcome> take_outcome() { return std::move(outcome_); }
   // It has ended with a commit of this hand-off.
   bool committed(const std::string& handoff) const;
 
@@ -69,9 +68,9 @@ class PrefillRun {
   Errand errand_;
   Gate gate_;
   std::vector<std::string> handoffs_;
-  std::optional<StageResult<PrefillOutcome>> outcome_;
+  StageResult<PrefillOutcome> outcome_;  // once it has ended
   Instant began_ = now(), ended_at_ = 0;
-  bool references_ = true, handoffs_ended_ = false;
+  bool has_ended_ = false, references_ = true, handoffs_ended_ = false;
   std::function<void()> on_end_;
 };
 
