@@ -103,17 +103,17 @@ def test_kv_load_in_progress_of_a_prefill_that_goes_away_is_computed_here(kv, cl
 
 def test_kv_load_in_progress_has_time_as_long_as_parts_come(kv) -> None:
     prefill = kv("kv_producer", **CHUNKED)
-    decode = kv("kv_consumer", extra={"load_timeout_s": 0.4})
+    decode = kv("kv_consumer", extra={"load_timeout_s": 2.0})
     begin(prefill, decode)
     began = time.monotonic()
     while "p" not in prefill.finished:
         before = decode.counted("parts_received")
-        until = time.monotonic() + 0.25  # prefill's steps are slower than a whole load may be
+        until = time.monotonic() + 0.7  # prefill's steps are slower than a whole load may be
         decode.run_until(lambda until=until: time.monotonic() > until)
         prefill.step()
         if "p" not in prefill.finished:
             decode.run_until(lambda before=before: decode.counted("parts_received") > before)
-    assert time.monotonic() - began > 0.4
+    assert time.monotonic() - began > 2.0
     decode.run_until(lambda: "d" in decode.finished)
     assert decode.answers["d"] == expected_answer(prompt_of(200), 3)
     assert decode.counted("loads") == 1
