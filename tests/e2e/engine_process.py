@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SLUICE_BUILD", ROOT / "build" / "release"))
 START_S = 300.0
 STOP_S = 60.0
+SLICE_S = 0.003
 Role = Literal["ec_producer", "ec_consumer", "ec_both"]
 
 
@@ -151,6 +152,18 @@ class EngineProcess:
     def resume_core(self) -> None:
         for pid in self._core():
             os.kill(pid, signal.SIGCONT)
+
+    def compute_until(
+        self, condition: Callable[[], bool], what: str, seconds: float = 60.0
+    ) -> None:
+        """Lets stopped processes compute in slices shorter than any step of theirs, so that they
+        are stopped again, whatever the machine, soon after the condition has come to hold."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
+            self.resume_core()
+            time.sleep(SLICE_S)
+            self.pause_core()
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")

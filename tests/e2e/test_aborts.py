@@ -103,9 +103,12 @@ def before_the_first_group(endpoint: Endpoint, number: int) -> int:
 def between_groups(endpoint: Endpoint, number: int) -> int:
     """A prompt of several chunks, stopped when something of it is in the arena but no commit."""
     clients = Clients(endpoint)
-    clients.send(number, tokens=2500)
-    wait_until(lambda: bool(endpoint.handoff_keys()), "the first group is there")
     with computing_nothing(endpoint.prefill):
+        clients.send(number, tokens=2500)
+        running(endpoint, "prefill", 1)
+        endpoint.prefill.compute_until(
+            lambda: bool(endpoint.handoff_keys()), "the first group is there"
+        )
         if commits(endpoint):  # too late to count
             clients.leave()
             return 0

@@ -73,8 +73,11 @@ def other_streams(endpoint: Endpoint) -> Iterator[list[Stream]]:
 def stopped_in_the_middle(endpoint: Endpoint, pool: ThreadPoolExecutor) -> Future[Reply]:
     """A request whose prefill is stopped when some of its KV is in the arena, but no commit."""
     for _ in range(10):
+        endpoint.prefill.pause_core()
         victim = pool.submit(endpoint.ask, VICTIM)
-        wait_until(lambda: bool(endpoint.handoff_keys()), "the hand-off has begun")
+        endpoint.prefill.compute_until(
+            lambda: bool(endpoint.handoff_keys()), "the hand-off has begun"
+        )
         endpoint.prefill.pause()
         if not any(key.endswith(".end") for key in endpoint.handoff_keys()):
             return victim
