@@ -146,12 +146,10 @@ class EngineProcess:
 
     def pause_core(self) -> None:
         """Stops the processes that compute, while the server goes on to take requests."""
-        for pid in self._core():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal_core(signal.SIGSTOP)
 
     def resume_core(self) -> None:
-        for pid in self._core():
-            os.kill(pid, signal.SIGCONT)
+        self._signal_core(signal.SIGCONT)
 
     def compute_until(
         self, condition: Callable[[], bool], what: str, seconds: float = 60.0
@@ -171,6 +169,11 @@ class EngineProcess:
     def tail(self) -> str:
         return "\n".join(f"  | {line}" for line in self.log().splitlines()[-40:])
 
+    def _signal_core(self, number: signal.Signals) -> None:
+        for pid in self._core():
+            with contextlib.suppress(ProcessLookupError):  # it lived for a moment
+                os.kill(pid, number)
+
     def _core(self) -> list[int]:
         """All processes but the server, which started them."""
         assert self._process is not None
@@ -189,7 +192,7 @@ class EngineProcess:
     def _signal(self, number: signal.Signals) -> None:
         """To the process group that this object started."""
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # it lived for a moment
                 os.killpg(self._process.pid, number)
 
     def _command(self) -> list[str]:

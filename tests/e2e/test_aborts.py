@@ -48,8 +48,8 @@ class Clients:
 @contextmanager
 def computing_nothing(engine: EngineProcess) -> Iterator[None]:
     """Its server takes requests; nothing is done about them until the end."""
-    engine.pause_core()
     try:
+        engine.pause_core()
         yield
     finally:
         engine.resume_core()
