@@ -192,7 +192,7 @@ class EngineProcess:
     def _signal(self, number: signal.Signals) -> None:
         """To the process group that this object started."""
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):  # it lived for a moment
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def _command(self) -> list[str]:
