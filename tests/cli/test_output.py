@@ -1,8 +1,6 @@
 """Every command in a pipe: plain text without colour, and JSON on request."""
 
 import json
-import os
-import pty
 import subprocess
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 from arena_daemon import ArenaDaemon
 from programs import Sluice
+from terminal import terminal_output
 
 COMMANDS: list[list[str]] = [
     ["ls"],
@@ -82,27 +81,6 @@ def test_stat_counts_what_happened(filled: Sluice, tmp_path: Path) -> None:
 def test_top_repeats_as_often_as_asked(filled: Sluice) -> None:
     done = filled("top", "--count", "3", "--interval", "1ms", "--json")
     assert [json.loads(line)["arena"]["objects"] for line in done.lines] == [1, 1, 1]
-
-
-def terminal_output(command: list[str], **environment: str) -> bytes:
-    """What a program prints on a terminal."""
-    master, slave = pty.openpty()
-    with subprocess.Popen(
-        command, stdout=slave, env={**os.environ, "TERM": "xterm", **environment}
-    ) as process:
-        os.close(slave)
-        out = b""
-        while True:
-            try:
-                block = os.read(master, 65536)
-            except OSError:
-                break
-            if not block:
-                break
-            out += block
-        process.wait(30)
-    os.close(master)
-    return out
 
 
 def test_a_terminal_gets_colour_unless_it_is_unwanted(

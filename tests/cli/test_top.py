@@ -2,16 +2,12 @@
 says when a part is away.
 """
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +18,7 @@ from typing import Any
 import pytest
 from arena_daemon import ArenaDaemon, until
 from programs import TIMEOUT_S, Sluice
+from terminal import terminal_output
 from test_up import free_ports
 
 ENGINE = Path(__file__).with_name("engine.py")
@@ -293,25 +290,7 @@ def test_a_mistake_is_named(sluice: Sluice, words: list[str], code: int, reason:
 
 def on_terminal(command: list[str], columns: int, token: str) -> list[str]:
     """The lines of one view on a terminal of this width, without colour."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    with subprocess.Popen(
-        command,
-        stdout=slave,
-        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "SLUICE_TOKEN": token},
-    ) as process:
-        os.close(slave)
-        out = b""
-        while True:
-            try:
-                block = os.read(master, 65536)
-            except OSError:
-                break
-            if not block:
-                break
-            out += block
-        process.wait(TIMEOUT_S)
-    os.close(master)
+    out = terminal_output(command, columns, NO_COLOR="1", SLUICE_TOKEN=token)
     return out.decode().replace("\x1b[H\x1b[2J", "").splitlines()
 
 
