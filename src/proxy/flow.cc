@@ -259,7 +259,7 @@ class Flow {
     handoff_params_ = std::move(outcome->handoff_params);
     handoff_arena_ = std::move(outcome->arena);
     record_.times.queue_ns += outcome->queue_ns;
-    record_.times.prefill_ns = outcome->prefill_ns;
+    record_.times.prefill_ns = prefill_->took_ns();
     co_return true;
   }
 

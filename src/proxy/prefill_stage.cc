@@ -51,7 +51,6 @@ boost::asio::awaitable<StageResult<PrefillOutcome>> prefill(Errand& errand, Stag
     meter.fell_back(Fallback::kPrefillEmpty);
     co_return out;
   }
-  const Instant began = now();
   const StageAsk ask{.role = kPrefillRole, .target = input.target};
   const std::function<Pieces(std::uint32_t)> make = [&](std::uint32_t) {
     handoffs.push_back(random_name());
@@ -65,7 +64,6 @@ boost::asio::awaitable<StageResult<PrefillOutcome>> prefill(Errand& errand, Stag
     add(meter.roles[kPrefillRole].retries);
     answer = co_await run_whole_stage(errand, ask, make);
   }
-  out.prefill_ns = now() - began;
   if (!answer) {
     StageFailure& failure = answer.error();
     const bool over = failure.failure == sched::Failure::kGone ||

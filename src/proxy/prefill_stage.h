@@ -21,7 +21,7 @@ namespace sluice::proxy {
 struct PrefillOutcome {
   std::string handoff_params;  // JSON for decode; empty: none
   std::string arena;           // where its KV lies, if the engine named it
-  std::uint64_t queue_ns = 0, prefill_ns = 0;
+  std::uint64_t queue_ns = 0;
 };
 
 struct StageInput {
