@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from process_log import ProcessLog
+
 START_S = 60.0
 STOP_S = 40.0
 SHARED_MEMORY = Path("/dev/shm")
@@ -38,7 +40,7 @@ class ArenaDaemon:
         self.size = size
         self.options = options
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the daemon
+        self._log = ProcessLog()
 
     @property
     def pid(self) -> int:
@@ -85,8 +87,7 @@ class ArenaDaemon:
         assert not Path(self.directory).exists(), f"left: {list(Path(self.directory).rglob('*'))}"
 
     def log(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        return self._log.text()
 
     def __enter__(self) -> "ArenaDaemon":
         self.start()

@@ -5,7 +5,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engines import tokens_of
@@ -47,13 +47,19 @@ def body(text: str, pictures: Sequence[Photograph] = (), **more: object) -> Json
     }
 
 
-def ask(address: str, asked: Json) -> Reply:
-    """Streamed or not, as the body says. A server that cannot be reached is status 599."""
+def begun(address: str, asked: Json) -> http.client.HTTPResponse:
+    """Returns when the head of the answer has come: of a stream, with its first content."""
     request = urllib.request.Request(
         address + CHAT, json.dumps(asked).encode(), {"Content-Type": "application/json"}
     )
+    reply: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+    return reply
+
+
+def ask(address: str, asked: Json) -> Reply:
+    """Streamed or not, as the body says. A server that cannot be reached is status 599."""
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
+        with begun(address, asked) as reply:
             if asked.get("stream"):
                 return streamed(int(reply.status), reply)
             whole = json.load(reply)
@@ -68,7 +74,7 @@ def ask(address: str, asked: Json) -> Reply:
         return Reply(599, error=str(error) or type(error).__name__)
 
 
-def streamed(status: int, lines: Iterator[bytes]) -> Reply:
+def streamed(status: int, lines: Iterable[bytes]) -> Reply:
     tokens: list[tuple[str, float]] = []
     arrivals: list[float] = []
     error, done = "", False

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import asking
 import openai
 import pytest
 from asking import Reply, body, same
@@ -194,10 +195,8 @@ def test_the_proxy_drains_and_another_one_takes_over(endpoint: Endpoint) -> None
     asked = body(text_of(300), max_tokens=100, stream=True)
     wanted = endpoint.measure(asked)
     assert endpoint.proxy is not None
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(endpoint.ask, asked)
-        wait_until(lambda: endpoint.blocks_in_use() > 0, "the request is being answered")
+    with asking.begun(endpoint.address, asked) as reply:
         endpoint.proxy.close()  # fails unless it ends with exit code 0
-        assert running.result() == wanted
+        assert asking.streamed(reply.status, reply) == wanted
     endpoint.start_proxy()
     assert endpoint.ask(asked) == wanted

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import raw_http
+from process_log import ProcessLog
 from raw_http import Answer, Connection
 
 START_S = 20.0
@@ -48,7 +48,7 @@ class Proxy:
             settings = {"arena": "off", **settings}
         for name, value in settings.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy
+        self._log = ProcessLog()
         self._process = subprocess.Popen(
             [str(self.program), *words],
             env={**os.environ, **(environment or {})},
@@ -100,8 +100,7 @@ class Proxy:
         return self._process.poll() is None
 
     def log(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        return self._log.text()
 
     def close(self) -> None:
         try:

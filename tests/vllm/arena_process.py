@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 import torch
+from process_log import ProcessLog
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SLUICE_BUILD", ROOT / "build" / "release"))
@@ -25,7 +26,7 @@ class ArenaProcess:
         os.rmdir(self.directory)  # the daemon makes it
         self._size = size
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
+        self._log = ProcessLog()
         if start:
             self.start()
 
@@ -67,8 +68,7 @@ class ArenaProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def log(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        return self._log.text()
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
