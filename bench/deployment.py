@@ -3,6 +3,7 @@
 Failure: running.NotReady with the end of `sluice up`'s output when it does not come up.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -12,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
-from running import Running, cpu_s, free_ports
+import process_family
+from running import Running, free_ports
 
 START_S = 900.0
 STOP_S = 90.0
@@ -106,7 +108,12 @@ class Deployment:
     def cpu_s(self) -> float:
         """Processor time of everything that `sluice up` started, and its own."""
         assert self._running is not None
-        return cpu_s(self._running.pid)
+        return process_family.cpu_s(self._running.pid)
+
+    def stopped(self) -> contextlib.AbstractContextManager[None]:
+        """All of it stands still meanwhile: an engine may compute while nobody asks anything."""
+        assert self._running is not None
+        return process_family.stopped(self._running.pid)
 
 
 # JSON's texts and lists are TOML's as well.

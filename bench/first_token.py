@@ -2,8 +2,10 @@
 NixlConnector and a colocated engine; features handed from encoder to prefill, beside vLLM's disk
 connector.
 
-Every arm runs the same model with the same flags on the same machine, in turns. Times are taken by
-the client, until the first event with content of a streamed answer.
+Every arm runs the same model with the same flags on the same machine, in turns; NixlConnector's
+engines, whose threads spin while they wait, are stopped when it is another's turn, and the others
+when it is theirs. Times are taken by the client of a streamed answer: until its first token for
+hand-offs, until its first content for features, before which the proxy lets nothing through.
 """
 
 import json
@@ -18,13 +20,13 @@ from deployment import Deployment, EngineSpec
 from handoffs import Handoffs
 from handoffs import Took as HandedOff
 from images import NewImages
-from openai_client import chat, first_token, post, stream
+from openai_client import chat, post, stream
 from plan import Plan
 from programs import Series
 from real_engines import LARGE_PX, by_disk, deployment, model
 from results import Results
 
-PEER_BUDGET_S = 120.0  # what a slow peer may cost
+IDLE_S = 3.0  # for which waiting engines are watched
 
 
 def measure_handoff(build: Path, plan: Plan, results: Results, folder: Path) -> None:
@@ -35,45 +37,55 @@ def measure_handoff(build: Path, plan: Plan, results: Results, folder: Path) -> 
         "kv_load_failure_policy": "recompute",
     }
     peer = ("--kv-transfer-config", json.dumps(nixl))
-    engines = [
-        EngineSpec("prefill", "prefill"),
-        EngineSpec("decode", "decode"),
-        EngineSpec("colocated", "colocated"),
-        EngineSpec("nixl-prefill", "colocated", peer, _side_channel(5600)),
-        EngineSpec("nixl-decode", "colocated", peer, _side_channel(5700)),
+    our_engines = [EngineSpec(role, role) for role in ("prefill", "decode", "colocated")]
+    their_engines = [
+        EngineSpec("prefill", "colocated", peer, _side_channel(5600)),
+        EngineSpec("decode", "colocated", peer, _side_channel(5700)),
     ]
     from sluice._core import Client
 
     with (
-        deployment(build, folder / "handoff", model("deep"), engines) as up,
-        Client.attach(directory=up.arena, label="bench", timeout=10.0) as client,
+        deployment(build, folder / "handoff", model("deep"), our_engines) as ours,
+        Client.attach(directory=ours.arena, label="bench", timeout=10.0) as client,
+        deployment(build, folder / "handoff-nixl", model("deep"), their_engines) as theirs,
     ):
-        _compare_handoffs(Handoffs(up, client), plan, results)
+        _compare_handoffs(ours, theirs, Handoffs(ours, theirs, client), plan, results)
 
 
-def _compare_handoffs(handoffs: Handoffs, plan: Plan, results: Results) -> None:
-    arms: dict[str, Callable[[str], HandedOff]] = {
+def _compare_handoffs(
+    ours: Deployment, theirs: Deployment, handoffs: Handoffs, plan: Plan, results: Results
+) -> None:
+    of_ours: dict[str, Callable[[str], HandedOff]] = {
         "after_commit": handoffs.after_commit,
         "at_first_group": handoffs.at_first_group,
         "colocated": handoffs.colocated,
-        "nixl": handoffs.by_nixl,
         "one_token": handoffs.nothing,
     }
+    turns = [(theirs, ours, of_ours), (ours, theirs, {"nixl": handoffs.by_nixl})]
     series: Series = {}
-    spent = 0.0
     before: dict[str, float] = {}
     for turn in range(plan.ttft_samples + 1):
         text = _prompt(plan.ttft_prompt_tokens, turn)
-        for name, ask in arms.items():
-            if name == "nixl" and spent > PEER_BUDGET_S:
-                continue
-            took = ask(text)
-            spent += took.prefill_s + took.first_s if name == "nixl" else 0.0
-            if turn > 0:  # the first request to an engine is slow
-                series.setdefault(f"{name}_s", []).append(took.first_s)
-                series.setdefault(f"{name}_prefill_s", []).append(took.prefill_s)
+        for resting, _, arms in turns:
+            with resting.stopped():
+                for name, ask in arms.items():
+                    took = ask(text)
+                    if turn > 0:  # the first request to an engine is slow
+                        series.setdefault(f"{name}_s", []).append(took.first_s)
+                        series.setdefault(f"{name}_prefill_s", []).append(took.prefill_s)
         before = before or handoffs.counted()
+    for resting, up, arms in turns:
+        with resting.stopped():
+            idle = _idle_processors(up)
+            series.update({f"{name}_idle_processors": [idle] for name in arms})
     _report_handoffs(series, before, handoffs.counted(), results)
+
+
+def _idle_processors(up: Deployment) -> float:
+    """How many its engines keep busy while nobody asks anything."""
+    cpu_s, began = up.cpu_s(), time.monotonic()
+    time.sleep(IDLE_S)
+    return (up.cpu_s() - cpu_s) / (time.monotonic() - began)
 
 
 def _report_handoffs(
@@ -83,7 +95,11 @@ def _report_handoffs(
     count = len(series["after_commit_s"]) + len(series["at_first_group_s"])
     moved = {"send_us": [sent], "save_wait_us": [waited]}
     results.put("handoff_overlap", 1 - waited / sent, moved, f"{sent / count / 1e3:.1f} ms each")
-    ms = {name: 1e3 * statistics.median(samples) for name, samples in series.items()}
+    ms = {
+        name: 1e3 * statistics.median(samples)
+        for name, samples in series.items()
+        if name.endswith("_s")
+    }
     # Decode may be as quick as prefill's own answer: a figure is then a lower bound.
     ms |= {name: max(value, 1.0) for name, value in ms.items() if not name.endswith("_prefill_s")}
     ours, other = sorted(("after_commit", "at_first_group"), key=lambda name: ms[f"{name}_s"])
@@ -91,7 +107,11 @@ def _report_handoffs(
         f"{name.replace('_', ' ')} {ms[f'{name}_prefill_s']:.0f} + {ms[f'{name}_s']:.0f} ms"
         for name in ("nixl", ours, other)
     )
-    note = f"prefill + decode: {shown}; a prompt of one token takes {ms['one_token_s']:.0f} ms"
+    spin = [series[f"{name}_idle_processors"][0] for name in ("nixl", ours)]
+    note = (
+        f"prefill + decode: {shown}; a prompt of one token takes {ms['one_token_s']:.0f} ms; "
+        f"waiting, nixl's two engines keep {spin[0]:.1f} processors busy, ours {spin[1]:.1f}"
+    )
     results.put("decode_ttft_vs_nixl", ms["nixl_s"] / ms[f"{ours}_s"], series, note)
     figure = ms[f"{ours}_s"] / ms["colocated_s"]
     note = f"{ms[f'{ours}_s']:.0f} ms to {ms['colocated_s']:.0f} ms"
@@ -123,7 +143,7 @@ def _compare_features(up: Deployment, plan: Plan, results: Results) -> None:
         began = time.monotonic()
         post(up.ports["disk-encoder"], chat("", image, max_tokens=1, stream=False), up.token)
         encoded_s = time.monotonic() - began
-        rest_s = first_token(up.ports["disk-decode"], chat("What is it? ", image), up.token)
+        rest_s = stream(up.ports["disk-decode"], chat("What is it? ", image), up.token).first_s
         return Took(encoded_s, encoded_s + rest_s)
 
     for ask in (ours, theirs):

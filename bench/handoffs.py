@@ -22,22 +22,23 @@ WAIT_S = 120.0  # for the first part of a hand-off
 @dataclass(frozen=True)
 class Took:
     prefill_s: float  # until prefill had answered
-    first_s: float  # from then on, until the first content
+    first_s: float  # from then on, until the first token
 
 
 class Handoffs:
-    """Of engines called prefill, decode, colocated, nixl-prefill and nixl-decode; `client`: of the
-    arena.
+    """Of engines called prefill, decode and colocated (`ours`), and prefill and decode with
+    NixlConnector (`theirs`); `client`: of the arena.
     """
 
-    def __init__(self, up: Deployment, client: "Client") -> None:
-        self._up = up
+    def __init__(self, ours: Deployment, theirs: Deployment, client: "Client") -> None:
+        self._ours = ours
+        self._theirs = theirs
         self._client = client
         self._number = 0
 
     def after_commit(self, text: str) -> Took:
         """Decode is asked when prefill has answered."""
-        return self._handed("prefill", "decode", text, self._name())
+        return _handed(self._ours, text, self._name())
 
     def by_nixl(self, text: str) -> Took:
         nobody = ("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")
@@ -46,7 +47,7 @@ class Handoffs:
             "do_remote_prefill": False,
             **dict.fromkeys(nobody, None),
         }
-        return self._handed("nixl-prefill", "nixl-decode", text, asked)
+        return _handed(self._theirs, text, asked)
 
     def at_first_group(self, text: str) -> Took:
         """Decode is asked when the first part is in the arena, as the proxy does with
@@ -63,7 +64,7 @@ class Handoffs:
         }
 
         def prefilled() -> float:
-            self._prefilled("prefill", text, asked)
+            _prefilled(self._ours, text, asked)
             return time.monotonic()
 
         with ThreadPoolExecutor(1) as pool:
@@ -74,21 +75,21 @@ class Handoffs:
                 raise RuntimeError("prefill wrote no part of its hand-off")
             began = time.monotonic()
             body = chat(text, kv_transfer_params=early)
-            took = first_token(self._up.ports["decode"], body, self._up.token)
+            took = first_token(self._ours.ports["decode"], body, self._ours.token)
             answered = computing.result()
         self._client.invalidate(keys.prefix)  # asked for early, it is not decode's to remove
         return Took(answered - start, began + took - answered)
 
     def colocated(self, text: str) -> Took:
-        return Took(0.0, first_token(self._up.ports["colocated"], chat(text)))
+        return Took(0.0, first_token(self._ours.ports["colocated"], chat(text)))
 
     def nothing(self, text: str) -> Took:
         """What any request costs: decode computes a prompt that has one letter of the text."""
-        return Took(0.0, first_token(self._up.ports["decode"], chat(text[:1]), self._up.token))
+        return Took(0.0, first_token(self._ours.ports["decode"], chat(text[:1]), self._ours.token))
 
     def counted(self) -> dict[str, float]:
         """What prefill's KV connector has counted."""
-        text = page(self._up.ports["prefill"], "/metrics")
+        text = page(self._ours.ports["prefill"], "/metrics")
         found = re.findall(r"^sluice_kv_(\w+?)_total\S* (\S+)$", text, re.MULTILINE)
         return {name: float(value) for name, value in found}
 
@@ -96,17 +97,19 @@ class Handoffs:
         self._number += 1
         return {"do_remote_decode": True, "sluice_handoff": f"{self._number:032x}"}
 
-    def _prefilled(self, engine: str, text: str, asked: Json) -> Json:
-        body = chat(text, max_tokens=1, stream=False, kv_transfer_params=asked)
-        params = post(self._up.ports[engine], body, self._up.token)["kv_transfer_params"]
-        if not params or not params.get("do_remote_prefill"):
-            raise RuntimeError(f"{engine} handed nothing off: {params}")
-        return dict(params)
 
-    def _handed(self, prefill: str, decode: str, text: str, asked: Json) -> Took:
-        start = time.monotonic()
-        params = self._prefilled(prefill, text, asked)
-        answered = time.monotonic()
-        body = chat(text, kv_transfer_params=params)
-        took = first_token(self._up.ports[decode], body, self._up.token)
-        return Took(answered - start, took)
+def _prefilled(up: Deployment, text: str, asked: Json) -> Json:
+    body = chat(text, max_tokens=1, stream=False, kv_transfer_params=asked)
+    params = post(up.ports["prefill"], body, up.token)["kv_transfer_params"]
+    if not params or not params.get("do_remote_prefill"):
+        raise RuntimeError(f"prefill handed nothing off: {params}")
+    return dict(params)
+
+
+def _handed(up: Deployment, text: str, asked: Json) -> Took:
+    start = time.monotonic()
+    params = _prefilled(up, text, asked)
+    answered = time.monotonic()
+    body = chat(text, kv_transfer_params=params)
+    took = first_token(up.ports["decode"], body, up.token)
+    return Took(answered - start, took)

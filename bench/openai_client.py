@@ -26,6 +26,7 @@ class Streamed:
 
     first_s: float  # until the first event with content
     last_s: float
+    token_s: float  # until the first event with a token, whose text may be empty, or content
     gaps_s: tuple[float, ...]  # between events with tokens
     tokens: tuple[tuple[str, float], ...]  # with their log-probabilities, when these were asked for
     stages_ms: dict[str, float] = field(default_factory=dict)  # as the proxy measured them
@@ -49,7 +50,7 @@ def chat(text: str, image: str = "", **more: Any) -> Json:
 def stream(port: int, body: Json, token: str = "") -> Streamed:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     began = time.monotonic()
-    first_s, last_s = 0.0, 0.0
+    first_s, last_s, token_s = 0.0, 0.0, 0.0
     gaps_s: list[float] = []
     tokens: list[tuple[str, float]] = []
     stages_ms: dict[str, float] = {}
@@ -67,6 +68,8 @@ def stream(port: int, body: Json, token: str = "") -> Streamed:
                 found = _tokens(choice)
                 tokens += found
                 content = choice["delta"].get("content")
+                if not token_s and (found or content):
+                    token_s = now_s
                 if not first_s and (content or choice.get("finish_reason")):
                     first_s = last_s = now_s
                 elif first_s and (content or found):
@@ -76,12 +79,12 @@ def stream(port: int, body: Json, token: str = "") -> Streamed:
         connection.close()
     if not first_s:
         raise RuntimeError(f"port {port}: a stream without content")
-    return Streamed(first_s, last_s, tuple(gaps_s), tuple(tokens), stages_ms)
+    return Streamed(first_s, last_s, token_s, tuple(gaps_s), tuple(tokens), stages_ms)
 
 
 def first_token(port: int, body: Json, token: str = "") -> float:
-    """Seconds until the first event with content."""
-    return stream(port, body, token).first_s
+    """Seconds until the first token: it may be a piece of a character, which makes no content."""
+    return stream(port, {**body, "logprobs": True}, token).token_s
 
 
 def post(port: int, body: Json, token: str = "", path: str = CHAT) -> Json:

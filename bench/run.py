@@ -49,24 +49,34 @@ def main() -> int:
     results = Results()
     before = machine.facts()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
-        folder = Path(name)
         build = arguments.build_dir.resolve()
         native = Native(build, plan, results)
+
+        def own(group: str) -> Path:
+            """What a group writes is in nobody's way."""
+            made = Path(name) / group
+            made.mkdir()
+            return made
+
         groups: Groups = {
-            "idle": partial(native.idle, folder / "attached.log"),
+            "idle": partial(native.idle, own("idle") / "attached.log"),
             "copies": native.copies,
             "gets": native.gets,
             "small_puts": native.small_puts,
             "lookups": native.lookups,
             "utilisation": native.utilisation,
-            "peers": partial(peers.measure, build, plan, native, results, folder),
+            "peers": partial(peers.measure, build, plan, native, results, own("peers")),
             "python": partial(packages.measure_python, build, plan, results),
             "engine": partial(packages.measure_engine, build, plan, results),
-            "serving": partial(serving.measure, build, plan, results, folder),
+            "serving": partial(serving.measure, build, plan, results, own("serving")),
             "handoffs": native.handoffs,
-            "handoff_ttft": partial(first_token.measure_handoff, build, plan, results, folder),
-            "feature_ttft": partial(first_token.measure_features, build, plan, results, folder),
-            "report": partial(serving_report.measure, build, plan, folder, arguments.out),
+            "handoff_ttft": partial(
+                first_token.measure_handoff, build, plan, results, own("handoff_ttft")
+            ),
+            "feature_ttft": partial(
+                first_token.measure_features, build, plan, results, own("feature_ttft")
+            ),
+            "report": partial(serving_report.measure, build, plan, own("report"), arguments.out),
         }
         every = groups.keys() - ENGINE_GROUPS if arguments.quick else groups.keys()
         chosen = {name: groups[name] for name in groups if name in (arguments.only or every)}

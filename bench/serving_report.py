@@ -36,7 +36,7 @@ def measure(build: Path, plan: Plan, folder: Path, out: Path) -> None:
     report = Report(out)
     engines = out / "engines"  # with their logs, for whoever wants to know what went wrong
     shutil.rmtree(engines, ignore_errors=True)
-    with _arms(build, plan.report_arms, engines, folder / "report-features", report) as arms:
+    with _arms(build, plan.report_arms, engines, folder / "features", report) as arms:
         requests = Requests()
         todo = cells(plan.report_concurrency, plan.report_repeats, plan.report_sizes)
         for place, cell in enumerate(todo):

@@ -149,21 +149,3 @@ def free_ports(count: int) -> list[int]:
     finally:
         for holder in holders:
             holder.close()
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time of a process and of all that descend from it so far, the ended ones that were
-    waited for included. Linux only."""
-    per_s = os.sysconf("SC_CLK_TCK")
-    total, left = 0.0, [pid]
-    while left:
-        one = Path(f"/proc/{left.pop()}")
-        try:
-            # The name in parentheses may hold anything; the state follows it.
-            fields = (one / "stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15])) / per_s  # user, system, and the children's
-            for task in (one / "task").iterdir():
-                left += map(int, (task / "children").read_text().split())
-        except OSError:
-            continue  # it ended meanwhile
-    return total

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <sluice/object_key.h>
 
-#include "base/check.h"
+#include "kv/handoff_key.h"
 
 namespace sluice::proxy {
 namespace {
@@ -44,19 +43,6 @@ std::string metadata_of(const Attributes& attributes) {
     }
   }
   return out.empty() ? std::string() : out.dump();
-}
-
-// A key of a hand-off; with an empty `rest` what all of them begin with.
-ObjectKey handoff_key(const std::string& tenant, std::string_view handoff, std::string_view rest) {
-  auto key = ObjectKey::make({.tenant = tenant,
-                              .kind = ObjectKind::kKvHandoff,
-                              .model = "kv",
-                              .revision = "1",
-                              .encoder = "none",
-                              .dtype = "uint8",
-                              .id = fmt::format("{}.{}", handoff, rest)});
-  CHECK(key.has_value());  // the tenant was checked at start, the name is ours
-  return std::move(*key);
 }
 
 }  // namespace
@@ -107,7 +93,8 @@ std::optional<FoundFeature> FeatureDirectory::find(std::string_view model,
 bool FeatureDirectory::handoff_has_begun(std::string_view handoff) const {
   const std::shared_ptr<const View> view = current_view();
   if (view->client == nullptr) return false;
-  return view->client->lookup(handoff_key(options_.tenant, handoff, "0.0.0")) == Presence::kPresent;
+  const auto keys = kv::HandoffKeys::make(options_.tenant, handoff);
+  return keys && view->client->lookup(keys->part({})) == Presence::kPresent;
 }
 
 void FeatureDirectory::end_handoff(std::string handoff) {
@@ -201,8 +188,9 @@ void FeatureDirectory::end_waiting() {
         continue;
       }
     }
+    const auto keys = kv::HandoffKeys::make(options_.tenant, handoff);
     const auto removed =
-        client_->invalidate(handoff_key(options_.tenant, handoff, "").text(), kEndTimeout);
+        keys ? client_->invalidate(keys->prefix(), kEndTimeout) : std::unexpected(keys.error());
     const std::scoped_lock lock(mutex_);
     ++(removed ? counts_.ended : counts_.end_failures);
     counts_.objects_removed += removed.value_or(0);

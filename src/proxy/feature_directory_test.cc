@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kv/handoff_key.h"
 #include "store/test_arena.h"
 
 namespace sluice::proxy {
@@ -94,28 +95,25 @@ TEST(FeatureDirectory, WithoutAnArenaNothingIsFoundAndOneIsTakenWhenItComes) {
 TEST(FeatureDirectory, EndingAHandoffRemovesItsPartsAndNoOthers) {
   store::TestArena arena;
   const auto engine = arena.client({.label = "engine"});
-  const auto part = [](std::string_view id) {
-    return ObjectKey::make({.tenant = "default",
-                            .kind = ObjectKind::kKvHandoff,
-                            .model = "kv",
-                            .revision = "1",
-                            .encoder = "none",
-                            .dtype = "uint8",
-                            .id = std::string(id)});
-  };
+  const std::string ended(kv::kHandoffIdDigits, 'a'), other(kv::kHandoffIdDigits, 'b');
+  const auto keys = kv::HandoffKeys::make("default", ended).value();
+  const ObjectKey foreign = kv::HandoffKeys::make("default", other).value().part({});
   const auto data = store::pattern(64, 1);
   const TensorInput input = store::bytes_tensor(data);
-  for (const char* id : {"aa.0.0.0", "aa.0.0.end", "ab.0.0.0"}) {
-    ASSERT_TRUE(engine->put(*part(id), std::span(&input, 1)));
+  for (const ObjectKey& key : {keys.part({}), keys.commit(0, 0), foreign}) {
+    ASSERT_TRUE(engine->put(key, std::span(&input, 1)));
   }
   FeatureDirectory directory(at(arena));
   ASSERT_TRUE(eventually([&] { return directory.counts().attached; }));
-  directory.end_handoff("aa");
-  directory.end_handoff("aa");
+  EXPECT_TRUE(eventually([&] { return directory.handoff_has_begun(ended); }));
+  directory.end_handoff(ended);
+  directory.end_handoff(ended);
   ASSERT_TRUE(eventually([&] { return directory.counts().ended == 2; }));
   EXPECT_EQ(directory.counts().objects_removed, 2u);
-  EXPECT_EQ(engine->lookup(*part("aa.0.0.0")), Presence::kAbsent);
-  EXPECT_EQ(engine->lookup(*part("ab.0.0.0")), Presence::kPresent);
+  EXPECT_FALSE(directory.handoff_has_begun(ended));
+  EXPECT_TRUE(directory.handoff_has_begun(other));
+  directory.end_handoff("no name of a hand-off");
+  EXPECT_TRUE(eventually([&] { return directory.counts().end_failures == 1; }));
 }
 
 }  // namespace

@@ -59,16 +59,25 @@ def test_a_stream_gives_tokens_times_and_the_proxys_stages() -> None:
     ):
         got = stream(port, chat("hello", "data:image/png;base64,AA"))
     assert got.tokens == (("1", -1.25), ("2", -1.25), ("3", -1.25))
-    assert 0 < got.first_s <= got.last_s
+    assert 0 < got.token_s <= got.first_s <= got.last_s
     assert len(got.gaps_s) == 2
     assert got.stages_ms == {"queue": 0.5, "encode": 12.25}
     parts = asked[0]["messages"][0]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url"]
 
 
-def test_an_event_without_content_is_not_the_first_token() -> None:
+def test_an_event_without_content_is_not_the_first_content() -> None:
     with endpoint(ROLE + DONE) as (port, _), pytest.raises(RuntimeError, match="without content"):
-        first_token(port, chat("hello"))
+        stream(port, chat("hello"))
+
+
+def test_the_first_token_may_have_no_text() -> None:
+    with endpoint(ROLE + event("", "1") + event("b", "2") + DONE) as (port, asked):
+        assert first_token(port, chat("hello")) > 0
+    assert asked[0]["logprobs"] is True
+    with endpoint(ROLE + event("", "1") + event("b", "2") + DONE) as (port, _):
+        got = stream(port, chat("hello"))
+    assert got.token_s < got.first_s
 
 
 def test_an_error_in_a_stream_is_an_error() -> None:

@@ -24,7 +24,8 @@ ARMS = [("colocated", "one"), ("disk", "two"), ("sluice", "three")]
 def measured(arm: str, cell: Cell, first_s: float, answer: str = "abc") -> Measured:
     """Two requests, a second together, whose later tokens come 10 ms apart."""
     tokens = tuple((letter, -1.0) for letter in answer)
-    one = Streamed(first_s, first_s + 0.01 * (len(tokens) - 1), (0.01,) * (len(tokens) - 1), tokens)
+    gaps_s = (0.01,) * (len(tokens) - 1)
+    one = Streamed(first_s, first_s + sum(gaps_s), first_s, gaps_s, tokens)
     return Measured(arm, cell, seconds=1.0, cpu_s=2.0, answers=[one, one])
 
 
@@ -147,7 +148,7 @@ def test_a_cell_in_which_a_request_fails_is_a_failure_and_no_figure() -> None:
         asked.append(body)
         if len(asked) == 3:
             raise RuntimeError("port 1: HTTP 500")
-        return Streamed(0.1, 0.2, (0.1,), (("a", -1.0), ("b", -1.0)))
+        return Streamed(0.1, 0.2, 0.1, (0.1,), (("a", -1.0), ("b", -1.0)))
 
     arm = Arm("disk", 2, "two", Up(), ask, Moved)  # type: ignore[arg-type]
     cell, requests = Cell("small", 0, 1), Requests()

@@ -147,7 +147,8 @@ def test_without_a_daemon_doctor_says_how_to_start_one(
     sluice_program: Path, tmp_path: Path
 ) -> None:
     sluice = Sluice(sluice_program, str(tmp_path / "arena"))
-    done = sluice("doctor", "--json", "--python", "/nowhere/python", code=1)
+    words = ("--python", "/nowhere/python", "--timeout", "500ms")
+    done = sluice("doctor", "--json", *words, code=1)
     daemon = [one for one in problems(done.json()["findings"]) if one["area"] == "daemon"]
     assert len(daemon) == 1
     assert "sluiced" in daemon[0]["fix"]

@@ -29,7 +29,7 @@ def test_a_missing_daemon_is_named_with_how_to_start_one(
 ) -> None:
     sluice = Sluice(sluice_program, str(tmp_path / "arena"))
     for words in (["ls"], ["stat"], ["rm", "k"], ["top"], ["bench"]):
-        refused = sluice(*words, code=1)
+        refused = sluice(*words, "--timeout", "500ms", code=1)
         assert "no daemon serves arena" in refused.err
         assert "sluiced --directory" in refused.err
         assert "sluice up" in refused.err

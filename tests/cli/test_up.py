@@ -214,11 +214,11 @@ def test_a_stage_that_dies_at_start_is_named_with_its_last_words(
 def test_a_stage_that_does_not_come_up_is_named_with_what_was_awaited(
     new_up: Callable[..., Up],
 ) -> None:
-    up = new_up('ready-timeout = "15s"', encoder="good", pd="deaf")
+    up = new_up('ready-timeout = "8s"', encoder="good", pd="deaf")
     up.start()
     assert up.wait() == 1
     out = up.output()
-    assert "pd: not ready after 15.0 s" in out
+    assert "pd: not ready after 8.0 s" in out
     assert f"http://127.0.0.1:{up.ports['pd']}/health" in out
     assert "never listening" in out
     assert "encoder: not ready" not in out

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from deployment_fixture import Deployment
     from endpoint import Endpoint
     from stage import Stage
+    from two_sizes import TwoSizes
 
 LEFT_S = 20.0  # a process that ends may take as long to tidy up
 # The fixtures that show a group of engines; tests of one group run after each other.
-GROUPS = ("deployment", "endpoint", "cached", "sizes", "pair", "parallel", "small")
+GROUPS = ("deployment", "endpoint", "cached", "sizes", "pair")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -90,13 +91,10 @@ def stage(_nothing_is_left: None) -> Iterator["Stage"]:
 @pytest.fixture
 def deployment(model: Path, stage: "Stage") -> "Deployment":
     """An encoder, a prefill+decode engine with a vision tower, and one without; shared by tests."""
-    from arena_process import ArenaProcess
     from counts import LOGS
     from deployment_fixture import Deployment
 
-    return stage.show(
-        "deployment", lambda: Deployment(model, ArenaProcess("256MiB"), LOGS / "engines")
-    )
+    return stage.show("deployment", lambda: Deployment(model, LOGS / "engines"))
 
 
 @pytest.fixture
@@ -106,3 +104,13 @@ def endpoint(model: Path, stage: "Stage") -> "Endpoint":
     from endpoint import Endpoint
 
     return stage.show("endpoint", lambda: Endpoint(model, LOGS / "engines", load_timeout_s=30.0))
+
+
+@pytest.fixture
+def sizes(model: Path, stage: "Stage") -> "TwoSizes":
+    """Engines of tensor-parallel size 1 and 2, whose prefix caches are empty."""
+    from two_sizes import TwoSizes
+
+    shown = stage.show("sizes", lambda: TwoSizes(model))
+    shown.forget()
+    return shown

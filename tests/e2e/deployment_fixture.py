@@ -1,16 +1,20 @@
 """Three real engines on one arena, and what the tests ask them."""
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from arena_process import ArenaProcess
-from engine_group import EngineGroup
+from engine_group import EngineGroup, wait_until
 from engine_process import EngineOptions, EngineProcess, Role
 from engines import Answer, Reference, Said
 from photographs import Photograph
+from sluice import _core
 
 TEXT = "Describe what you see. "
+FLAGS = ("--max-num-batched-tokens", "16384")  # rows of the encoder cache, too
 
 
 class Unshared(Photograph):
@@ -28,24 +32,39 @@ class Unshared(Photograph):
 class Deployment(EngineGroup):
     """`encoder`, `prefill` (with a tower) and `blind` (without one)."""
 
-    def __init__(
-        self,
-        model: Path,
-        arena: ArenaProcess,
-        logs: Path,
-        flags: Sequence[str] = (),
-        **extra: Any,
-    ) -> None:
-        super().__init__(arena, logs)
+    def __init__(self, model: Path, logs: Path) -> None:
+        super().__init__(ArenaProcess("256MiB"), logs)
+        directory, extra = self.arena.directory, {"allow_small_arena": True}
 
         def engine(name: str, role: Role, images: int = 4) -> EngineProcess:
             return self.start(
-                EngineOptions(name, model, role, arena.directory, dict(extra), flags, images=images)
+                EngineOptions(name, model, role, directory, extra, FLAGS, images=images)
             )
 
         self.encoder = engine("encoder", "ec_producer")
         self.prefill = engine("prefill", "ec_consumer")
         self.blind = engine("blind", "ec_consumer", images=0)
+
+    @contextlib.contextmanager
+    def arena_of(self, size: str) -> Iterator[None]:
+        """Another daemon with an arena of this size serves the folder, and all engines follow it;
+        in the end one with the former size."""
+        former = self.arena.size
+        self._replace_arena(size)
+        yield
+        self._replace_arena(former)
+
+    def _replace_arena(self, size: str) -> None:
+        processes = self._attached()
+        self.arena.stop()
+        self.arena.size = size
+        self.arena.start()
+        wait_until(lambda: self._attached() == processes, "every engine has followed")
+
+    def _attached(self) -> set[int]:
+        """Ids of the processes of engines that are attached to the arena."""
+        with _core.Client.attach(directory=self.arena.directory, label="test") as client:
+            return {one["pid"] for one in client.clients() if one["alive"]} - {os.getpid()}
 
     def encode(self, picture: Photograph) -> dict[str, Any]:
         """The encoder's answer for one picture: its entry of `ec_transfer_params`."""

@@ -78,7 +78,7 @@ class EngineGroup:
 
     def blocks_in_use(self) -> float:
         """Summed over the engines: the shares of their KV blocks that requests hold."""
-        return sum(engine.metrics()["vllm:kv_cache_usage_perc"] for engine in self.engines)
+        return sum(engine.blocks_in_use() for engine in self.engines)
 
     def handoff_keys(self) -> list[str]:
         """Of all parts and commits that are in the arena."""

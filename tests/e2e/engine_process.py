@@ -109,6 +109,10 @@ class EngineProcess:
         counts = self.metrics().items()
         return {name.removeprefix(start): n for name, n in counts if name.startswith(start)}
 
+    def blocks_in_use(self) -> float:
+        """The share of its KV blocks that requests hold."""
+        return self.metrics()["vllm:kv_cache_usage_perc"]
+
     def forget_prefixes(self) -> None:
         """Empties the engine's prefix cache; no request may be running."""
         request = urllib.request.Request(self.http.address + "/reset_prefix_cache", b"")

@@ -174,23 +174,22 @@ def vanish(engine: EngineProcess, body: Json, number: int) -> None:
 def test_kv_one_engine_dies_and_the_other_goes_on(pair: KVPair) -> None:
     body = pair.body(text_of(800, salt=9))
     alone = post(pair.decode, body)["choices"][0]
-    params = pair.prompt_kv(body)
+    first, params = pair.prompt_kv(body), pair.prompt_kv(body)
     pair.prefill.kill()
     # Committed: it does not matter that its writer is dead.
-    assert pair.answer(body, params)["logprobs"] == alone["logprobs"]
-    pair.await_no_handoff()
-    pair.prefill.start()
-    pair.prefill.wait_ready()
-    params = pair.prompt_kv(body)
+    assert pair.answer(body, first)["logprobs"] == alone["logprobs"]
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(
             lambda: pair.answer({**body, "max_tokens": 500}, {**params, "generation": 3})
         )
-        wait_until(lambda: pair.blocks_in_use() > 0, "decode holds blocks")
+        wait_until(lambda: pair.decode.blocks_in_use() > 0, "decode holds blocks")
         pair.decode.kill()
         with pytest.raises((OSError, AssertionError, http.client.HTTPException)):
             waits.result()
-    pair.decode.start()
-    pair.decode.wait_ready()
+    for engine in pair.engines:
+        engine.start()
+    for engine in pair.engines:
+        engine.wait_ready()
     assert pair.answer(body, params)["logprobs"] == alone["logprobs"]  # still there for a retry
+    assert pair.answer(body, pair.prompt_kv(body))["logprobs"] == alone["logprobs"]
     pair.await_idle()

@@ -6,114 +6,20 @@ from it is that of one engine only nearly. What has no rounding is checked bit b
 an engine took over and hands back is the KV that the other one wrote.
 """
 
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import asking
 import models
 import pytest
-import torch
-from arena_process import ArenaProcess
 from asking import Reply, body
-from counts import LOGS, count
-from engine_group import HANDOFFS, EngineGroup
-from engine_process import BUILD, EngineOptions, EngineProcess
-from kv_pair import Json, kv_flags, post, text_of
-from proxy_process import Proxy
-from sluice import _core
-from stage import Stage
+from counts import count
+from engine_process import EngineProcess
+from kv_pair import post, text_of
+from two_sizes import BLOCK, TwoSizes
 
 pytestmark = pytest.mark.engine
-BLOCK = 32  # tokens
 SIZES = models.Sizes()
 PROMPTS = count(4, full=40)
 CERTAIN = 3  # tokens that all answers have in common with the measure
 ROUNDING = 0.3  # of a log-probability: these models' weights make much of a last bit
-FLAGS = (
-    *("--max-num-batched-tokens", "512", "--enable-chunked-prefill"),
-    *("--enable-prefix-caching", "--block-size", str(BLOCK)),
-)
-
-
-class TwoSizes(EngineGroup):
-    """`one` and `two`, named by their tensor-parallel sizes."""
-
-    def __init__(self, model: Path) -> None:
-        super().__init__(ArenaProcess("256MiB"), LOGS / "engines")
-        directory = self.arena.directory
-
-        def engine(size: int, binding: dict[str, str]) -> EngineProcess:
-            name = f"kv-size-{size}"
-            flags = [*kv_flags(name, "kv_both", directory), *FLAGS]
-            flags += ["--tensor-parallel-size", str(size)]
-            return self.start(
-                EngineOptions(name, model, directory=directory, flags=flags, environment=binding)
-            )
-
-        self.one = engine(1, {})
-        self.two = engine(2, {"VLLM_CPU_OMP_THREADS_BIND": "0|1"})
-
-    def forget(self) -> None:
-        self.await_idle()
-        for engine in self.engines:
-            engine.forget_prefixes()
-
-    @contextmanager
-    def proxy(self, prefill: EngineProcess, decode: EngineProcess) -> Iterator[Proxy]:
-        instances = (f"prefill={prefill.http.address}", f"decode={decode.http.address}")
-        with Proxy(
-            BUILD, *instances, arena_directory=self.arena.directory, health_timeout="10s"
-        ) as proxy:
-            yield proxy
-
-    # --- a hand-off without a proxy ---
-
-    def written(self, prefill: EngineProcess, asked: Json) -> Json:
-        """Has the engine compute the prompt and hand it off; the parameters for decode."""
-        params = {"do_remote_decode": True, "sluice_handoff": secrets.token_hex(16)}
-        answer = post(prefill, {**asked, "max_tokens": 1, "kv_transfer_params": params})
-        given: Json = answer["kv_transfer_params"]
-        assert given["do_remote_prefill"] is True, given
-        return given
-
-    def blocks_of(self, params: Json) -> dict[tuple[int, int, int], bytes]:
-        """The hand-off's KV by (layer, head of the model, block), whoever wrote it."""
-        found: dict[tuple[int, int, int], bytes] = {}
-        prefix = f"{HANDOFFS}{params['sluice_handoff']}."
-        for one in self.client.list(prefix):
-            _, rank, place = one["key"].removeprefix(prefix).split(".")
-            if place == "end":
-                continue
-            with self.client.get(_core.ObjectKey.parse(one["key"])) as lease:
-                part = torch.utils.dlpack.from_dlpack(lease.array("kv")).clone()
-                layer, block = (first_of(lease, name) for name in ("layers", "blocks"))
-            layers, _, blocks, heads, _, _ = part.shape
-            for at_layer in range(layers):
-                for at_block in range(blocks):
-                    for at_head in range(heads):
-                        name = (layer + at_layer, int(rank) * heads + at_head, block + at_block)
-                        found[name] = part[at_layer, :, at_block, at_head].numpy().tobytes()
-        return found
-
-    def remove(self, params: Json) -> None:
-        self.client.invalidate(f"{HANDOFFS}{params['sluice_handoff']}.")
-
-
-def first_of(lease: _core.Lease, name: str) -> int:
-    value = lease.attributes[name]
-    assert isinstance(value, list)
-    return int(value[0])
-
-
-@pytest.fixture
-def sizes(model: Path, stage: Stage) -> TwoSizes:
-    shown = stage.show("sizes", lambda: TwoSizes(model))
-    shown.forget()
-    return shown
-
-
 Ways = pytest.mark.parametrize("way", ["one-to-two", "two-to-one"])
 
 

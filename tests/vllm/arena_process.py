@@ -15,7 +15,7 @@ from process_log import ProcessLog
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SLUICE_BUILD", ROOT / "build" / "release"))
-START_S = 20.0
+START_S = STOP_S = 20.0
 
 
 class ArenaProcess:
@@ -24,7 +24,7 @@ class ArenaProcess:
     def __init__(self, size: str = "64MiB", start: bool = True) -> None:
         self.directory = tempfile.mkdtemp(prefix="sluice-test-", dir="/dev/shm")
         os.rmdir(self.directory)  # the daemon makes it
-        self._size = size
+        self.size = size
         self._process: subprocess.Popen[bytes] | None = None
         self._log = ProcessLog()
         if start:
@@ -37,7 +37,7 @@ class ArenaProcess:
         self._process = subprocess.Popen(
             [
                 BUILD / "apps" / "sluiced" / "sluiced",
-                *("--directory", self.directory, "--size", self._size, "--admin-port", "0"),
+                *("--directory", self.directory, "--size", self.size, "--admin-port", "0"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
@@ -59,6 +59,12 @@ class ArenaProcess:
         self._process.kill()
         self._process.wait()
 
+    def stop(self) -> None:
+        """SIGTERM: the arena goes with the daemon."""
+        assert self._process is not None
+        self._process.terminate()
+        assert self._process.wait(STOP_S) == 0, self.log()
+
     def pause(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
@@ -75,7 +81,7 @@ class ArenaProcess:
             self.resume()
             self._process.terminate()
             try:
-                self._process.wait(20)
+                self._process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from arena_daemon import until
 from arena_process import ArenaProcess
 from peer import Peer, settings_of
 from sluice.vllm import combinations, compatibility
@@ -65,8 +66,8 @@ def test_without_a_daemon_the_engine_serves_alone_and_attaches_later(model, capl
             peer = Peer(world, arena.directory)
             peer.store("B", 20)
             side = world.connector._scheduler
-            wait_for(lambda: side._attachment.client is not None)
-            wait_for(lambda: side._roster.all_attached(side._attachment.client.boot))
+            until(lambda: side._attachment.client is not None, "attached")
+            until(lambda: side._roster.all_attached(side._attachment.client.boot), "all ranks are")
             world.serve(request("together", [item("B", 4, 20)]))
             assert world.worker.encoded == ["A"]
             assert world.counted("loads") == 1
@@ -107,8 +108,8 @@ def test_engine_goes_on_after_the_daemon_restarts(engine, arena) -> None:
     fresh = Peer(consumer, arena.directory)
     fresh.store("after", 20)
     side = consumer.connector._scheduler
-    wait_for(lambda: side._roster.all_attached(fresh.client.boot))
-    wait_for(lambda: side._attachment.client.boot == fresh.client.boot)
+    until(lambda: side._roster.all_attached(fresh.client.boot), "every rank is attached")
+    until(lambda: side._attachment.client.boot == fresh.client.boot, "the scheduler is")
     consumer.serve(request("3", [item("after", 4, 20)]))
     assert consumer.worker.encoded == ["meanwhile"]
     assert consumer.counted("loads") == 2
@@ -145,15 +146,6 @@ def test_all_checks_pass_for_the_ordinary_engine(engine) -> None:
     for role in ("ec_producer", "ec_consumer", "ec_both"):
         world = engine(role)
         combinations.check(world.config, settings_of(world.config))
-
-
-def wait_for(condition, seconds: float = 15.0) -> None:
-    import time
-
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.01)
 
 
 def test_deepstack_consumer_without_its_tower_does_not_start(arena) -> None:

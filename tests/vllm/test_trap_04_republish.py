@@ -1,7 +1,14 @@
 """Trap 4: what the arena lost and the engine's cache still holds is not encoded again."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
+import torch
+from arena_daemon import until
+from arena_process import ArenaProcess
 from peer import Peer
+from sluice.vllm import tensors
 from world import item, request
 
 
@@ -62,6 +69,60 @@ def test_trap_04_lease_of_a_skipped_encode_ends_when_vllm_frees_the_entry(engine
         producer.serve(request(name, [item(name, 4, 20)]))
     producer.step()
     assert set(producer.connector._scheduler._producer._kept) == {"B", "C"}
+    peer.close()
+
+
+@contextmanager
+def another_arena(producer, arena: ArenaProcess) -> Iterator[Peer]:
+    """The daemon is ended with its arena, and another one serves; both sides have followed."""
+    arena.stop()
+    arena.start()
+    fresh = Peer(producer, arena.directory)
+    sides = (producer.connector._scheduler, producer.worker.connector._worker)
+    until(
+        lambda: all(side._attachment.client.boot == fresh.client.boot for side in sides),
+        "both sides are attached to it",
+    )
+    yield fresh
+    fresh.close()
+
+
+def test_trap_04_what_was_skipped_is_carried_over_into_another_arena(engine, arena) -> None:
+    producer = engine("ec_producer")
+    peer = Peer(producer, arena.directory)
+    stored = peer.store("A", 20)
+    producer.serve(request("1", [item("A", 4, 20)]))
+    with another_arena(producer, arena) as fresh:
+        producer.serve(request("2", [item("A", 4, 20)]))
+        assert producer.finished["2"].ec_transfer_params["A"]["state"] in ("writing", "published")
+        fresh.wait_present("A")
+        producer.await_count("republished", 1)
+        assert producer.worker.encoded == []  # vLLM takes it for encoded
+        with fresh.client.get(fresh.key("A")) as lease:
+            assert torch.equal(tensors.over(lease), stored)
+        producer.serve(request("3", [item("A", 4, 20)]))
+        assert producer.finished["3"].ec_transfer_params["A"]["state"] == "published"
+        scheduler_client = producer.connector._scheduler._attachment.client
+        held = {entry["id"]: entry["leases"] for entry in fresh.client.clients()}
+        assert held[scheduler_client.id] == 1  # kept from now on, as in the arena before
+    producer.await_count("republished", 1)
+    producer.await_count("republish_missing", 0)
+    peer.close()
+
+
+def test_trap_04_what_was_skipped_is_encoded_when_neither_arena_nor_cache_has_it(
+    engine, arena
+) -> None:
+    producer = engine("ec_producer")
+    peer = Peer(producer, arena.directory)
+    peer.store("A", 20)
+    producer.serve(request("1", [item("A", 4, 20)]))
+    with another_arena(producer, arena) as fresh:
+        producer.scheduler.encoder_cache_manager.reset()
+        producer.serve(request("2", [item("A", 4, 20)]))
+        assert producer.worker.encoded == ["A"]
+        assert producer.counted("encodes_skipped") == 1
+        fresh.wait_present("A")
     peer.close()
 
 

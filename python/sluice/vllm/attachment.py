@@ -90,6 +90,11 @@ class Attachment:
             return client
         return self._clients.get(boot)
 
+    def earlier(self) -> list["_core.Client"]:
+        """Attachments to contents that were there before the present ones, latest first."""
+        known = list(self._clients.values())  # the keeper may take another one meanwhile
+        return [client for client in reversed(known) if client is not self._client]
+
     def wake(self) -> None:
         """Lets the keeper run its listeners now."""
         self._wake.set()

@@ -42,8 +42,8 @@ COUNTERS: dict[str, str] = {
     "save_failures": "features that could not be stored",
     "save_inline": "features published inside the engine's step because the save queue was full",
     "save_nonfinite": "features refused because they hold a value that is not finite",
-    "republished": "features published again from the engine's own cache",
-    "republish_missing": "features to republish that the engine's cache did not hold",
+    "republished": "features published again, out of the engine's own cache or a former arena",
+    "republish_missing": "features to republish that were in neither",
     "encodes_skipped": "encodes a producer skipped because the arena has the feature",
     "attaches": "times this process attached to an arena",
 }

@@ -2,7 +2,9 @@
 
 Invariant: every item of a scheduled request is listed once: in `saves` on the step that encodes it,
            in `republish` on the first step that computes its place without encoding it. An item
-           that was not encoded because the arena has it stays leased until vLLM frees its entry.
+           that was not encoded because the arena has it stays leased until vLLM frees its entry;
+           when another arena has taken the place of that one, it is republished there and leased
+           anew.
            `request_finished` asks the arena; it never answers from memory.
 Threads:   the scheduler's; look-ups are wait-free, nothing here waits.
 """
@@ -41,6 +43,7 @@ class _Produced:
 class _Kept:
     lease: "_core.Lease"
     rows: int
+    boot: int  # of the arena that the lease is in
 
 
 class SchedulerProducer:
@@ -83,20 +86,13 @@ class SchedulerProducer:
     def has_cache_item(self, identifier: str) -> bool:
         if not self._skips_encodes or identifier not in self._rows:
             return False
-        rows = self._rows[identifier]
-        kept = self._kept.get(identifier)
-        if kept is not None:
+        if self._keep(identifier, self._rows[identifier]):
             self._kept.move_to_end(identifier)
-            return kept.rows == rows
-        lease = self._acquire(identifier)
-        if lease is None:
-            return False
-        if not _has_rows(lease, rows):
-            lease.release()
-            return False
-        self._kept[identifier] = _Kept(lease, rows)
-        self._forget_reset_entries()
-        return True
+            self._forget_reset_entries()
+            return True
+        if identifier in self._kept and not self._is_present(self._kept[identifier]):
+            self._kept.pop(identifier).lease.release()  # it will be encoded
+        return False
 
     def update_state_after_alloc(self, request: "Request", index: int) -> None:
         if request.mm_features[index].identifier in self._kept:
@@ -151,6 +147,27 @@ class SchedulerProducer:
             kept.lease.release()
         self._kept.clear()
 
+    def _keep(self, identifier: str, rows: int) -> bool:
+        """Is the item, with so many rows, in the present arena, and leased there from now on?"""
+        kept = self._kept.get(identifier)
+        if kept is not None and self._is_present(kept):
+            return kept.rows == rows
+        client = self._attachment.client
+        lease = self._acquire(client, identifier)
+        if client is None or lease is None:
+            return False
+        if not _has_rows(lease, rows):
+            lease.release()
+            return False
+        if kept is not None:
+            kept.lease.release()
+        self._kept[identifier] = _Kept(lease, rows, client.boot)
+        return True
+
+    def _is_present(self, kept: _Kept) -> bool:
+        client = self._attachment.client
+        return client is not None and client.boot == kept.boot
+
     def _forget_reset_entries(self) -> None:
         """A reset of vLLM's encoder cache names no entries: what cannot fit in it is long gone."""
         rows = sum(kept.rows for kept in self._kept.values())
@@ -168,7 +185,8 @@ class SchedulerProducer:
         return start < produced.computed + tokens and end_of(feature) > produced.computed
 
     def _is_kept(self, feature: "MultiModalFeatureSpec") -> bool:
-        return feature.identifier in self._kept
+        identifier = feature.identifier
+        return identifier in self._kept and self._keep(identifier, rows_of(feature))
 
     def _states(self, rows: dict[str, int]) -> dict[str, str]:
         states = dict.fromkeys(rows, "absent")
@@ -194,14 +212,13 @@ class SchedulerProducer:
 
     def _is_ours(self, identifier: str, rows: int) -> bool:
         """The stored feature has this item's shape: the same identifier may name another medium."""
-        lease = self._acquire(identifier)
+        lease = self._acquire(self._attachment.client, identifier)
         if lease is None:
             return False
         with lease:
             return _has_rows(lease, rows)
 
-    def _acquire(self, identifier: str) -> "_core.Lease | None":
-        client = self._attachment.client
+    def _acquire(self, client: "_core.Client | None", identifier: str) -> "_core.Lease | None":
         if client is None:
             return None
         try:

@@ -51,7 +51,7 @@ class WorkerProducer:
         self._queue = SaveQueue(settings.save_queue_items_max, self.finish)
 
     def republish(self, encoder_cache: EncoderCache, wanted: dict[str, SaveSpec]) -> None:
-        """Stores what the arena lacks and the engine's cache still holds."""
+        """Stores what the arena lacks and the engine's cache, or an earlier arena, still holds."""
         client = self._attachment.client
         if not self._writes or client is None:
             return
@@ -63,10 +63,21 @@ class WorkerProducer:
                 self._failed(identifier, error.code, str(error))
                 continue
             tensor = encoder_cache.get(identifier)
-            if tensor is None:
+            if tensor is not None:
+                self.save(identifier, tensor, spec, republished=True)
+            elif not self._carry_over(identifier, spec):
                 self._counters.add("republish_missing")
+
+    def _carry_over(self, identifier: str, spec: SaveSpec) -> bool:
+        """Stores what an arena had that is gone, but still mapped here: vLLM did not encode it."""
+        for client in self._attachment.earlier():
+            try:
+                with client.get(self._keys.key(identifier)) as lease:
+                    self.save(identifier, tensors.over(lease), spec, republished=True)
+                    return True
+            except _core.Error:
                 continue
-            self.save(identifier, tensor, spec, republished=True)
+        return False
 
     def save(
         self, identifier: str, tensor: torch.Tensor, spec: SaveSpec, republished: bool = False
