@@ -25,6 +25,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         text=True,
         timeout=1200,
+        # What the build compiled is found, where ccache is installed, as in tools/build.sh.
+        env={**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     [path] = folder.glob("sluice-*.whl")
