@@ -77,6 +77,28 @@ def test_kv_load_in_progress_follows_a_preempted_prefill(kv, client, writers) ->
     assert decode.counted("fallbacks") == 0
 
 
+def test_kv_an_engine_that_only_waits_rests_between_steps(kv) -> None:
+    """vLLM steps as fast as it can meanwhile, on a processor that prefill may need."""
+    prefill, decode = kv("kv_producer", **CHUNKED), kv("kv_consumer")
+    begin(prefill, decode)
+    began = time.monotonic()
+    for _ in range(10):
+        assert not decode.step().scheduled
+    assert time.monotonic() - began >= 10 * 0.005
+    prefill.run_until(lambda: "p" in prefill.finished)
+    decode.run_until(lambda: "d" in decode.finished)
+    assert decode.answers["d"] == expected_answer(prompt_of(200), 3)
+
+
+def test_kv_an_engine_that_computes_does_not_rest(kv) -> None:
+    prefill, decode = kv("kv_producer", **CHUNKED), kv("kv_consumer")
+    begin(prefill, decode)
+    decode.add(request("other", 40, max_tokens=3))
+    steps = decode.run_until(lambda: "other" in decode.finished)
+    assert [step.meta.idle for step in steps if step.scheduled] == [False] * 3
+    assert all(step.meta.idle for step in steps if not step.scheduled)
+
+
 def test_kv_prefill_answers_with_a_commit_that_decode_has_used_already(kv) -> None:
     prefill, decode = kv("kv_producer"), kv("kv_consumer")
     prefill.add(request("p", 200, prefill_params()))

@@ -6,7 +6,8 @@ until then nothing counts. It fails when nothing more of it has come for `load_t
 
 Invariant: each load that was given is answered exactly once, after this thread's last write to its
            blocks.
-Threads:   put(), cancel(), take() from the engine's thread; everything else on the loader thread.
+Threads:   put(), cancel(), take(), rest() from the engine's thread; everything else on the
+           loader thread.
 Failure:   a load that cannot be done is answered as failed, counted by cause, and logged once for
            each cause; the engine computes the prompt again.
 """
@@ -79,6 +80,11 @@ class HandoffLoader:
         with self._condition:
             done, self._done = self._done, []
             return done
+
+    def rest(self, timeout_s: float) -> None:
+        """Until a load has ended or the time is up; at once when none is under way."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._done or not self._given, timeout_s)
 
     def close(self, timeout: float) -> None:
         with self._condition:
@@ -162,3 +168,4 @@ class HandoffLoader:
             del self._given[request_id]
             self._cancelled.discard(request_id)
             self._done.append(Loaded(request_id, failed_blocks))
+            self._condition.notify_all()

@@ -43,3 +43,4 @@ class SluiceKVStepMetadata(KVConnectorMetadata):  # type: ignore[misc]  # vLLM h
     ended: dict[str, bool] = field(default_factory=dict)  # hand-off -> was it committed?
     loads: list[LoadJob] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)  # requests whose loads nobody waits for
+    idle: bool = False  # the step computes nothing

@@ -82,7 +82,7 @@ class SchedulerSide:
             self._decode.update_state_after_alloc(request, blocks, external)
 
     def build_connector_meta(self, output: "SchedulerOutput") -> SluiceKVStepMetadata:
-        meta = SluiceKVStepMetadata()
+        meta = SluiceKVStepMetadata(idle=output.total_num_scheduled_tokens == 0)
         if self._prefill is not None:
             meta.saves, meta.ended = self._prefill.build(output)
         if self._decode is not None:

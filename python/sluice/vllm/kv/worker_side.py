@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from vllm.v1.kv_cache_interface import KVCacheConfig
 
 
+# vLLM steps without a pause while a request waits for its KV: an engine that has nothing to compute
+# rests so long between two steps, and leaves its processor to whoever computes that KV. A request
+# that comes meanwhile waits no longer than that.
+_REST_S = 0.005
+
+
 class WorkerSide:
     def __init__(
         self, vllm_config: "VllmConfig", settings: KVSettings, cache_config: "KVCacheConfig"
@@ -88,6 +94,8 @@ class WorkerSide:
             self._loader.put(job)
         for request_id in meta.cancelled:
             self._loader.cancel(request_id)
+        if meta.idle:
+            self._loader.rest(_REST_S)
 
     def save_kv_layer(self, layer_name: str, meta: SluiceKVStepMetadata) -> None:
         if not meta.saves or self._cache is None:
