@@ -36,7 +36,7 @@ class Plan:
     ttft_samples: int = 20
     ttft_prompt_tokens: int = 2_000
     ttft_concurrency: tuple[int, ...] = (1, 4, 8)
-    ttft_images: int = 16  # different ones at each concurrency
+    ttft_images: int = 32  # different ones at each concurrency
     report_arms: tuple[str, ...] = ("colocated", "disk", "sluice")
     report_concurrency: tuple[int, ...] = (1, 8, 32)
     report_repeats: tuple[int, ...] = (0, 50, 100)  # percent of the requests
