@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t kPrefixesKept = 256;
 constexpr std::size_t kEndingMax = 65'536;
 constexpr std::chrono::milliseconds kEndTimeout{2'000};
+// When a hand-off is ended again whose writer had not answered.
+constexpr std::array<std::chrono::seconds, 2> kEndAgain{std::chrono::seconds(2),
+                                                        std::chrono::seconds(30)};
 
 // The prefix that an engine's record names; nothing for other boards.
 std::optional<std::string> prefix_of(const std::string& board) {
@@ -97,9 +100,16 @@ bool FeatureDirectory::handoff_has_begun(std::string_view handoff) const {
   return keys && view->client->lookup(keys->part({})) == Presence::kPresent;
 }
 
-void FeatureDirectory::end_handoff(std::string handoff) {
+void FeatureDirectory::end_handoff(std::string handoff, bool written) {
   {
     const std::scoped_lock lock(mutex_);
+    for (std::size_t turn = 0; !written && turn < again_.size(); ++turn) {
+      if (again_[turn].size() == kEndingMax) {
+        ++counts_.end_dropped;
+        continue;
+      }
+      again_[turn].push_back({handoff, std::chrono::steady_clock::now() + kEndAgain[turn]});
+    }
     if (ending_.size() == kEndingMax) {
       ++counts_.end_dropped;
       return;
@@ -121,11 +131,22 @@ void FeatureDirectory::run(const std::stop_token& stop) {
       refresh();
       next_refresh = std::chrono::steady_clock::now() + options_.refresh;
     }
+    take_due();
     end_waiting();
     std::unique_lock lock(mutex_);
     wake_.wait_until(lock, stop, next_refresh, [&] { return !ending_.empty(); });
   }
   end_waiting();
+}
+
+void FeatureDirectory::take_due() {
+  const auto now = std::chrono::steady_clock::now();
+  const std::scoped_lock lock(mutex_);
+  for (std::deque<Ending>& later : again_) {
+    for (; !later.empty() && later.front().due <= now; later.pop_front()) {
+      ending_.push_back(std::move(later.front().handoff));
+    }
+  }
 }
 
 void FeatureDirectory::refresh() {

@@ -9,10 +9,11 @@
 // Failure:   without an arena nothing is found and nothing is ended: every feature is encoded, and
 //            hand-offs end by their engines and their pins. It attaches by itself when an arena
 //            appears.
-// Limits:    256 prefixes; 65,536 hand-offs waiting to be ended, more are left to their pins and
-//            counted.
+// Limits:    256 prefixes; 65,536 hand-offs waiting to be ended, and as many to be ended again, more
+//            are left to their pins and counted.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -55,8 +56,10 @@ class FeatureDirectory {
   // The first part of a hand-off's first generation is there: decode can begin to copy it.
   bool handoff_has_begun(std::string_view handoff) const;
 
-  // Removes what is left of a hand-off, soon and idempotently.
-  void end_handoff(std::string handoff);
+  // Removes what is left of a hand-off, soon and idempotently. `written`: its writer has answered.
+  // One that has not may be in the step that commits, and writes after this: then it is removed
+  // again a little later, and once more when any step is over.
+  void end_handoff(std::string handoff, bool written);
 
   struct Counts {
     bool attached = false;
@@ -79,6 +82,7 @@ class FeatureDirectory {
 
   void run(const std::stop_token& stop);
   void refresh();
+  void take_due();
   void end_waiting();
 
   std::shared_ptr<const View> current_view() const;
@@ -88,7 +92,12 @@ class FeatureDirectory {
   std::shared_ptr<const View> view_;
   mutable std::mutex mutex_;  // guards what follows; both are held for moments
   std::condition_variable_any wake_;
+  struct Ending {
+    std::string handoff;
+    std::chrono::steady_clock::time_point due;
+  };
   std::deque<std::string> ending_;
+  std::array<std::deque<Ending>, 2> again_;  // each in the order in which they are due
   Counts counts_;
   std::shared_ptr<Client> client_;  // the own thread's
   std::jthread thread_;

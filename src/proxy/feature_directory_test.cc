@@ -83,7 +83,7 @@ TEST(FeatureDirectory, WithoutAnArenaNothingIsFoundAndOneIsTakenWhenItComes) {
   FeatureDirectory directory(at(arena));
   ASSERT_TRUE(eventually([&] { return directory.counts().attach_failures > 0; }));
   EXPECT_FALSE(directory.find("m", "abc"));
-  directory.end_handoff("00000000000000000000000000000000");
+  directory.end_handoff("00000000000000000000000000000000", true);
   ASSERT_TRUE(eventually([&] { return directory.counts().end_failures == 1; }));
   arena.start();
   const auto engine = arena.client({.label = "engine"});
@@ -106,14 +106,30 @@ TEST(FeatureDirectory, EndingAHandoffRemovesItsPartsAndNoOthers) {
   FeatureDirectory directory(at(arena));
   ASSERT_TRUE(eventually([&] { return directory.counts().attached; }));
   EXPECT_TRUE(eventually([&] { return directory.handoff_has_begun(ended); }));
-  directory.end_handoff(ended);
-  directory.end_handoff(ended);
+  directory.end_handoff(ended, true);
+  directory.end_handoff(ended, true);
   ASSERT_TRUE(eventually([&] { return directory.counts().ended == 2; }));
   EXPECT_EQ(directory.counts().objects_removed, 2u);
   EXPECT_FALSE(directory.handoff_has_begun(ended));
   EXPECT_TRUE(directory.handoff_has_begun(other));
-  directory.end_handoff("no name of a hand-off");
+  directory.end_handoff("no name of a hand-off", true);
   EXPECT_TRUE(eventually([&] { return directory.counts().end_failures == 1; }));
+}
+
+TEST(FeatureDirectory, WhatAWriterPutsAfterItsHandoffWasEndedIsRemovedAsWell) {
+  store::TestArena arena;
+  const auto engine = arena.client({.label = "engine"});
+  const std::string name(kv::kHandoffIdDigits, 'a');
+  const auto keys = kv::HandoffKeys::make("default", name).value();
+  FeatureDirectory directory(at(arena));
+  ASSERT_TRUE(eventually([&] { return directory.counts().attached; }));
+  directory.end_handoff(name, false);
+  ASSERT_TRUE(eventually([&] { return directory.counts().ended == 1; }));
+  const auto data = store::pattern(64, 1);
+  const TensorInput input = store::bytes_tensor(data);
+  ASSERT_TRUE(engine->put(keys.commit(0, 0), std::span(&input, 1)));
+  EXPECT_TRUE(eventually([&] { return directory.counts().objects_removed == 1; }));
+  EXPECT_EQ(engine->lookup(keys.commit(0, 0)), Presence::kAbsent);
 }
 
 }  // namespace

@@ -31,7 +31,10 @@ void PrefillRun::end_handoffs() {
   if (std::exchange(handoffs_ended_, true)) return;
   add(errand_.worker.meter.handoffs_ended, handoffs_.size());
   if (errand_.core.features == nullptr) return;
-  for (const std::string& handoff : handoffs_) errand_.core.features->end_handoff(handoff);
+  const bool answered = has_ended_ && outcome_;  // by the engine that was asked last
+  for (const std::string& handoff : handoffs_) {
+    errand_.core.features->end_handoff(handoff, answered && handoff == handoffs_.back());
+  }
 }
 
 std::shared_ptr<PrefillRun> PrefillRun::start(const Errand& of, PrefillAsk ask) {
