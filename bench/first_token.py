@@ -61,12 +61,12 @@ def _compare_handoffs(
         "colocated": handoffs.colocated,
         "one_token": handoffs.nothing,
     }
-    turns = [(theirs, ours, of_ours), (ours, theirs, {"nixl": handoffs.by_nixl})]
+    turns = [("ours", ours, theirs, of_ours), ("nixl", theirs, ours, {"nixl": handoffs.by_nixl})]
     series: Series = {}
     before: dict[str, float] = {}
     for turn in range(plan.ttft_samples + 1):
         text = _prompt(plan.ttft_prompt_tokens, turn)
-        for resting, _, arms in turns:
+        for _, _, resting, arms in turns:
             with resting.stopped():
                 for name, ask in arms.items():
                     took = ask(text)
@@ -74,10 +74,9 @@ def _compare_handoffs(
                         series.setdefault(f"{name}_s", []).append(took.first_s)
                         series.setdefault(f"{name}_prefill_s", []).append(took.prefill_s)
         before = before or handoffs.counted()
-    for resting, up, arms in turns:
+    for name, up, resting, _ in turns:
         with resting.stopped():
-            idle = _idle_processors(up)
-            series.update({f"{name}_idle_processors": [idle] for name in arms})
+            series[f"{name}_idle_processors"] = [_idle_processors(up)]
     _report_handoffs(series, before, handoffs.counted(), results)
 
 
@@ -107,7 +106,7 @@ def _report_handoffs(
         f"{name.replace('_', ' ')} {ms[f'{name}_prefill_s']:.0f} + {ms[f'{name}_s']:.0f} ms"
         for name in ("nixl", ours, other)
     )
-    spin = [series[f"{name}_idle_processors"][0] for name in ("nixl", ours)]
+    spin = [series[f"{name}_idle_processors"][0] for name in ("nixl", "ours")]
     note = (
         f"prefill + decode: {shown}; a prompt of one token takes {ms['one_token_s']:.0f} ms; "
         f"waiting, nixl's two engines keep {spin[0]:.1f} processors busy, ours {spin[1]:.1f}"

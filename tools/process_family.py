@@ -11,15 +11,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
+def children(pid: int) -> list[int]:
+    """Direct ones, zombies included."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # a thread that ended; the others may have some
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
 def family(pid: int) -> Iterator[int]:
     """The process itself first."""
     left = [pid]
     while left:
         one = left.pop()
         yield one
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            for task in Path(f"/proc/{one}/task").iterdir():
-                left += map(int, (task / "children").read_text().split())
+        left += children(one)
 
 
 def cpu_s(pid: int) -> float:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from process_family import children
+
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -31,15 +33,6 @@ def adopt_orphans() -> None:
     """From now on, descendants whose parent died become children of this process."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def children() -> list[int]:
-    """Direct children of this process, zombies included."""
-    ids: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            ids += [int(word) for word in (task / "children").read_text().split()]
-    return ids
 
 
 def reap() -> None:
@@ -62,11 +55,11 @@ def end_orphans(grace_s: float) -> list[str]:
     """
     deadline = time.monotonic() + grace_s
     reap()
-    while children() and time.monotonic() < deadline:
+    while children(os.getpid()) and time.monotonic() < deadline:
         time.sleep(0.05)
         reap()
     named: list[str] = []
-    while alive := children():
+    while alive := children(os.getpid()):
         named += [name_of(pid) for pid in alive]
         for pid in alive:
             with contextlib.suppress(ProcessLookupError):

@@ -101,7 +101,7 @@ command = ["bash", "-c", "setsid sleep 300 & disown"]
 done = processes.run(command, Path(sys.argv[2]), 10, dict(os.environ))
 assert done.exit_code == 0 and not done.timed_out, done
 assert len(done.left_behind) == 1 and "sleep 300" in done.left_behind[0], done
-assert not processes.children()
+assert not processes.children(os.getpid())
 """
     tools = Path(processes.__file__).parent
     subprocess.run([sys.executable, "-c", script, tools, tmp_path / "log"], check=True, timeout=60)
@@ -115,7 +115,7 @@ import os, processes
 processes.adopt_orphans()
 done = processes.run(["bash", "-c", "sleep 300 & wait"], Path(sys.argv[2]), 0.3, dict(os.environ))
 assert done.timed_out and done.exit_code == -9, done
-assert not processes.children()
+assert not processes.children(os.getpid())
 """
     tools = Path(processes.__file__).parent
     subprocess.run([sys.executable, "-c", script, tools, tmp_path / "log"], check=True, timeout=60)

@@ -1,5 +1,7 @@
 """tools/process_family.py: what descends from a process is measured and paused with it."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,5 +35,5 @@ def test_a_family_is_measured_stands_still_and_goes_on() -> None:
             while process_family.cpu_s(parent.pid) <= spent:
                 pass
         finally:
-            for pid in family:
-                subprocess.run(["kill", "-KILL", str(pid)], check=False)
+            for pid in reversed(family):  # the child first: its parent has to be there for it
+                os.kill(pid, signal.SIGKILL)
