@@ -9,7 +9,6 @@
 #include "http/target.h"
 #include "proxy/exposition.h"
 #include "proxy/flow.h"
-#include "proxy/health_prober.h"
 #include "proxy/registration.h"
 
 namespace sluice::proxy {
@@ -134,6 +133,7 @@ Result<std::unique_ptr<Proxy>> Proxy::open(ProxyOptions options) {
   for (std::size_t i = 0; i < options.threads; ++i) {
     proxy->workers_[i]->attach(proxy->front_->context(i));
   }
+  proxy->prober_ = std::make_unique<HealthProber>(core, *proxy->workers_.front());
   if (options.arena) core.features = std::make_unique<FeatureDirectory>(std::move(*options.arena));
   return proxy;
 }
@@ -145,7 +145,7 @@ Proxy::~Proxy() {
 }
 
 void Proxy::start() {
-  start_probing(*core_, *workers_.front());
+  prober_->start();
   front_->start();
 }
 
@@ -161,10 +161,9 @@ void Proxy::stop() {
 
 bool Proxy::ready() const {
   if (core_->draining) return false;
-  for (const std::size_t role : kAnswerRoles) {
-    if (core_->director.usable(role)) return true;
-  }
-  return false;
+  return std::ranges::any_of(core_->director.list(), [](const InstanceView& view) {
+    return view.confirmed && std::ranges::count(kAnswerRoles, view.instance->spec.role) != 0;
+  });
 }
 
 bool Proxy::all_ready() const {
@@ -291,6 +290,7 @@ awaitable<void> Proxy::serve_instances(http::Exchange& exchange, std::string_vie
 awaitable<void> Proxy::add_instance(http::Exchange& exchange, InstanceSpec spec) {
   const auto added = core_->director.add(std::move(spec));
   if (added) {
+    prober_->wake();
     std::string text = fmt::format(R"({{"id":{}}})", *added);
     co_await answer_json(exchange, 201, std::move(text));
     co_return;

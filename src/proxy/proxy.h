@@ -14,6 +14,7 @@
 
 #include "http/front.h"
 #include "proxy/core.h"
+#include "proxy/health_prober.h"
 
 namespace sluice::proxy {
 
@@ -55,13 +56,14 @@ class Proxy {
   boost::asio::awaitable<void> add_instance(http::Exchange& exchange, InstanceSpec spec);
   boost::asio::awaitable<void> remove_instance(http::Exchange& exchange, sched::InstanceId id);
   std::optional<OpenAiError> refuse(const http::ExchangeHead& head, std::string_view path) const;
-  bool all_ready() const;  // and every engine has said so
-  bool ready() const;
+  bool ready() const;      // an engine that answers requests has said that it is healthy
+  bool all_ready() const;  // and every other engine too
   std::string metrics() const;
 
   bool beyond_loopback_ = false;
   std::unique_ptr<Core> core_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<HealthProber> prober_;
   std::unique_ptr<http::Front> front_;
 };
 

@@ -43,7 +43,7 @@ def test_an_engine_registers_and_leaves(
     assert instances(proxy, "POST", body).status in {200, 201}
     until(lambda: proxy.ask("POST", CHAT, chat()).status == 200, "it serves")
     (number,) = numbers(proxy, engine.url)
-    assert proxy.ask("GET", "/readyz").status == 200
+    until(lambda: proxy.ask("GET", "/readyz").status == 200, "it is ready")
     assert instances(proxy, "DELETE", number=number).status in {200, 204}
     assert instances(proxy, "DELETE", number=number).status == 404
     assert proxy.ask("POST", CHAT, chat()).status == 503
@@ -151,3 +151,25 @@ def test_all_is_ready_only_when_every_engine_is_healthy(
     proxy = new_proxy(engine, "encoder=http://127.0.0.1:9", ready=False, health_interval="50ms")
     until(lambda: proxy.ask("GET", "/readyz").status == 200, "the one that answers is healthy")
     assert proxy.ask("GET", "/readyz?all").status == 503
+
+
+def test_no_engine_makes_it_ready_before_it_has_answered(
+    new_stub: NewStub, new_proxy: NewProxy, token_file: Path
+) -> None:
+    """Not what is configured or registered counts. A new one is asked at once, not at the next
+    round, which here never comes."""
+    proxy = new_proxy(
+        "colocated=http://127.0.0.1:9",
+        ready=False,
+        health_interval="1h",
+        token_file=token_file,
+    )
+    assert proxy.ask("GET", "/readyz").status == 503
+    encoder = new_stub("encoder")
+    assert instances(proxy, "POST", registration("encoder", encoder.url)).status == 201
+    until(lambda: encoder.counts()["probes"] == 1, "the encoder was asked")
+    assert proxy.ask("GET", "/readyz").status == 503, "an encoder alone answers no request"
+    engine = new_stub("colocated")
+    assert instances(proxy, "POST", registration("colocated", engine.url)).status == 201
+    until(lambda: proxy.ask("GET", "/readyz").status == 200, "the engine has answered")
+    assert proxy.ask("GET", "/readyz?all").status == 503, "the first engine never answered"

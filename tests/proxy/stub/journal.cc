@@ -62,6 +62,7 @@ std::string Journal::text(std::string_view role, bool with_requests) const {
               {"in_flight_max", counts.in_flight_max},
               {"cancelled", counts.cancelled},
               {"malformed", counts.malformed},
+              {"probes", counts.probes},
               {"connections", counts.connections},
               {"connections_open", counts.connections_open},
               {"closed_idle", counts.closed_idle},

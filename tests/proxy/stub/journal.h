@@ -28,6 +28,7 @@ struct Entry {
 
 struct Counts {
   std::uint64_t requests = 0, in_flight = 0, in_flight_max = 0, cancelled = 0, malformed = 0;
+  std::uint64_t probes = 0;  // GET /health
   std::uint64_t connections = 0, connections_open = 0, closed_idle = 0, reused = 0;
 };
 

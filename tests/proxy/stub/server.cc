@@ -212,7 +212,10 @@ bool Server::take_body(Connection& c, std::string_view& body, std::size_t& used)
 
 void Server::handle(Connection& c, std::string_view body) {
   const std::string_view path = c.request.path();
-  if (path == "/health") return answer(c, playbook_.health(), "");
+  if (path == "/health") {
+    ++journal_.counts.probes;
+    return answer(c, playbook_.health(), "");
+  }
   if (path.starts_with("/stub")) return control(c, body);
   if (!path.starts_with("/v1/")) return answer(c, 404, error_object("no such path", 404));
   begin(c, body);
