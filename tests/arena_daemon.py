@@ -6,8 +6,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -16,14 +14,6 @@ from process_log import ProcessLog
 START_S = 60.0
 STOP_S = 40.0
 SHARED_MEMORY = Path("/dev/shm")
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Returns when the condition holds; fails the test when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.001)
 
 
 class ArenaDaemon:

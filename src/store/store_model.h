@@ -1,23 +1,16 @@
 // store_model.h: ObjectStore driven without sockets, and the naive model that says what it must
 // have done. Tests only.
 //
-// A World owns the memory of one arena: a control segment, the pages of four clients, the data.
 // Client kHostile writes garbage into its page; the others behave. After every step the whole arena
-// is compared with the model: every answer, every counter, every slot, every byte.
+// is compared with the model (model_world.h).
 // Invariant: the same operations give the same run. Threads: one.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
-#include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
-
-#include "store/object_store.h"
 
 namespace sluice::store {
 

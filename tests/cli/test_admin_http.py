@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
+from waiting import until
 
 TOKEN = "a-token-of-some-length"
 BODY_MAX = 1 << 20

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
 from programs import TIMEOUT_S, Sluice
 from terminal import terminal_output
 from test_up import free_ports
+from waiting import until
 
 ENGINE = Path(__file__).with_name("engine.py")
 TOKEN = "secret-of-a-test"

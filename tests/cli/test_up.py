@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_daemon import until
 from programs import Outcome, Sluice
+from waiting import until
 
 ENGINE = Path(__file__).with_name("engine.py")
 EXAMPLES = Path(__file__).resolve().parents[2] / "deploy" / "topologies"

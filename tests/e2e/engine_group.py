@@ -1,8 +1,7 @@
 """Engines that start and end together on one arena, and what tests look at in all of them."""
 
 import contextlib
-import time
-from collections.abc import Callable
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -11,12 +10,16 @@ from typing import Self
 from arena_process import ArenaProcess
 from engine_process import EngineOptions, EngineProcess
 from sluice import _core
+from waiting import until
 
 # Of every hand-off, docs/formats/kv-handoff.md.
 HANDOFFS = (
     "sluice1@tenant:default@kind:kv_handoff@model:kv@revision:1@encoder:none@dtype:uint8@"
     "layout:replicated@id:"
 )
+
+# Each look may be a request to an engine.
+wait_until = functools.partial(until, seconds=60.0, poll_s=0.02)
 
 
 class EngineGroup:
@@ -94,10 +97,3 @@ class EngineGroup:
         """No request holds a block, and no hand-off is in the arena."""
         self.await_blocks()
         self.await_no_handoff()
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
-        time.sleep(0.02)

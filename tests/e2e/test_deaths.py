@@ -37,7 +37,9 @@ class Traffic:
     def wait_for_answers(self, count: int) -> None:
         """Returns after so many more right answers, or after a wrong one."""
         wanted = self.right + count
-        wait_until(lambda: self.right >= wanted or bool(self.wrong), f"{count} answers", 120.0)
+        wait_until(
+            lambda: self.right >= wanted or bool(self.wrong), f"{count} answers", seconds=120.0
+        )
 
     def _run(self) -> None:
         while not self._stop.is_set():

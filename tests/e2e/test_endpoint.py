@@ -140,7 +140,9 @@ class Traffic:
     def await_more(self, answers: int) -> None:
         """Returns after so many more that were right, or after one that was wrong."""
         wanted = self.right + answers
-        wait_until(lambda: self.right >= wanted or bool(self.wrong), f"{answers} answers", 120.0)
+        wait_until(
+            lambda: self.right >= wanted or bool(self.wrong), f"{answers} answers", seconds=120.0
+        )
 
     def _run(self, first: int) -> None:
         place = first

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import raw_http
-from arena_daemon import until
+from waiting import until
 
 STOP_S = 10.0
 Script = Mapping[str, Any]

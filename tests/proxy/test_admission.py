@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections import Counter
 
-from arena_daemon import until
 from chat import CHAT, chat
 from crowd import Client, allow_open_files
 from raw_http import request
 from setups import NewProxy, NewStub, soak
+from waiting import until
 
 
 def test_200_requests_in_one_instant_are_answered_or_refused(

@@ -1,11 +1,12 @@
 """What the proxy holds and ends in the arena: features by a lease, hand-offs by removing them."""
 
 import sluice
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
 from chat import CHAT, chat, image
 from raw_http import request
 from setups import NewProxy, NewStub
 from stub_engine import StubEngine
+from waiting import until
 
 PREFIX = (
     "sluice1@tenant:default@kind:encoder_output@model:stub@revision:1@encoder:e@dtype:bfloat16"

@@ -6,11 +6,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from arena_daemon import until
 from chat import CHAT, chat
 from crowd import Client, allow_open_files
 from raw_http import request
 from setups import NewProxy, NewStub, soak
+from waiting import until
 
 CROWD = soak(500, 60)
 ORDINARY = soak(500, 60)

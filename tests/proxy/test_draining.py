@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 import raw_http
-from arena_daemon import until
 from chat import CHAT, chat, read_stream
 from crowd import Client
 from proxy_process import Proxy
 from raw_http import request
 from setups import NewStub, soak
+from waiting import until
 
 
 def test_streams_finish_and_the_exit_code_is_0(build_dir: Path, new_stub: NewStub) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import sluice
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
 from chat import CHAT, chat
 from raw_http import request
 from setups import NewProxy, NewStub
 from test_arena import PREFIX
+from waiting import until
 
 HANDOFF = "sluice1@tenant:default@kind:kv_handoff@"
 LINGER_MS = 400  # prefill's time between its first layer group and its answer

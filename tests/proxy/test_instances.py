@@ -5,11 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from arena_daemon import until
 from chat import CHAT, chat
 from proxy_process import Proxy, free_port
 from raw_http import Answer
 from setups import TOKEN, NewProxy, NewStub
+from waiting import until
 
 INSTANCES = "/v1/instances"
 BAD_CONFIG = 78

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from arena_daemon import until
 from chat import CHAT, chat
 from raw_http import Broken, request
 from setups import NewProxy, NewStub, Pair
+from waiting import until
 
 MIB = 1 << 20
 

@@ -6,13 +6,14 @@ import threading
 from typing import Any
 
 import pytest
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
 from chat import CHAT, chat, data_url, image, message
 from crowd import Client
 from proxy_process import Proxy
 from raw_http import request
 from setups import NewProxy, NewStub, Trio
 from stub_engine import StubEngine
+from waiting import until
 
 AUDIO = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
 VIDEO = {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from arena_daemon import until
 from chat import CHAT, COMPLETIONS, chat, completion, image
 from raw_http import request
 from setups import NewProxy, NewStub
 from test_instances import BAD_CONFIG, start
+from waiting import until
 
 
 def test_without_an_encoder_a_request_can_be_refused(

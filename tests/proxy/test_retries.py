@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_daemon import until
 from chat import CHAT, COMPLETIONS, Stream, chat, completion, image, read_stream
 from proxy_process import Proxy
 from raw_http import Broken, request
 from setups import TOKEN, NewProxy, NewStub
 from stub_engine import StubEngine
+from waiting import until
 
 FAULTS: dict[str, dict[str, Any]] = {
     "closes": {"do": "close"},

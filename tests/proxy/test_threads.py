@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from arena_daemon import until
 from chat import CHAT, chat, image
 from crowd import Client
 from raw_http import Answer
 from setups import TOKEN, NewProxy, NewStub, soak
 from stub_engine import StubEngine
+from waiting import until
 
 THREADS = 3
 CLIENTS = 30  # enough that every thread has some

@@ -4,11 +4,11 @@ import asyncio
 import time
 
 import pytest
-from arena_daemon import until
 from chat import CHAT, chat, image
 from crowd import Client, allow_open_files
 from raw_http import request
 from setups import Trio, soak
+from waiting import until
 
 WITHIN_S = 0.1
 BUSY_S = 0.4  # more for a machine that runs other things

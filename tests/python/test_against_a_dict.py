@@ -6,10 +6,11 @@ from typing import Any
 import numpy
 import pytest
 import sluice
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from waiting import until
 
 NAMES = st.sampled_from([f"photo-{number}" for number in range(6)])
 WHO = st.sampled_from(["first", "second"])

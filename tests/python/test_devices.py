@@ -3,8 +3,8 @@
 import pytest
 import sluice
 import torch
-from arena_daemon import until
 from sluice import _core, torch_support
+from waiting import until
 
 
 def test_device_tensor_is_copied_straight_into_the_reservation(

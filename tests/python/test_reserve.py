@@ -6,7 +6,8 @@ import numpy
 import pytest
 import sluice
 import torch
-from arena_daemon import ArenaDaemon, until
+from arena_daemon import ArenaDaemon
+from waiting import until
 
 SPEC = ("float32", (256, 1024))
 

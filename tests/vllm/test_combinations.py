@@ -4,12 +4,12 @@ import logging
 from pathlib import Path
 
 import pytest
-from arena_daemon import until
 from arena_process import ArenaProcess
 from peer import Peer, settings_of
 from sluice.vllm import combinations, compatibility
 from sluice.vllm.settings import ConfigurationError
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase
+from waiting import until
 from world import World, item, request
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from arena_daemon import until
 from arena_process import ArenaProcess
 from peer import Peer
 from sluice.vllm import tensors
+from waiting import until
 from world import item, request
 
 
