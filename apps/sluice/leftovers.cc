@@ -5,7 +5,9 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include <dirent.h>
 #include <fmt/format.h>
@@ -18,63 +20,80 @@ namespace {
 constexpr std::string_view kSharedMemory = "/dev/shm/";
 // Of Python's shared memory, of its semaphores, of vLLM itself.
 constexpr std::string_view kEngineFiles[] = {"psm_", "sem.mp-", "vllm"};
+constexpr std::size_t kInodeWord = 4;  // of a line of /proc/<pid>/maps; the path follows
 
 std::string text_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::optional<pid_t> number_of(std::string_view text) {
-  pid_t number = 0;
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
   if (read.ec != std::errc{} || read.ptr != text.data() + text.size()) return std::nullopt;
   return number;
 }
 
-void each_process(const std::function<void(pid_t)>& visit) {
-  DIR* folder = ::opendir("/proc");
-  if (folder == nullptr) return;
-  while (const dirent* entry = ::readdir(folder)) {
-    if (const auto pid = number_of(entry->d_name)) visit(*pid);
+// The words of a line, counted from 0; empty beyond its last.
+std::string_view word_of(std::string_view line, std::size_t number) {
+  for (;; --number) {
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    const std::string_view word = line.substr(0, line.find(' '));
+    if (number == 0) return word;
+    line.remove_prefix(word.size());
   }
-  ::closedir(folder);
+}
+
+void each_entry(const char* folder, const std::function<void(std::string_view)>& visit) {
+  DIR* entries = ::opendir(folder);
+  if (entries == nullptr) return;
+  while (const dirent* entry = ::readdir(entries)) visit(entry->d_name);
+  ::closedir(entries);
+}
+
+void each_process(const std::function<void(pid_t)>& visit) {
+  each_entry("/proc", [&](std::string_view name) {
+    if (const auto pid = number_of<pid_t>(name)) visit(*pid);
+  });
 }
 
 // "PID (NAME) STATE PARENT GROUP ...", and NAME may hold anything.
 pid_t group_of(pid_t pid) {
   const std::string text = text_of(fmt::format("/proc/{}/stat", pid));
-  std::string_view rest = text;
-  rest.remove_prefix(std::min(rest.rfind(')'), rest.size()));
-  for (int field = 0; field < 3 && !rest.empty(); ++field)
-    rest.remove_prefix(std::min(rest.find(' '), rest.size() - 1) + 1);
-  return number_of(rest.substr(0, rest.find(' '))).value_or(-1);
+  const std::size_t named = std::min(text.rfind(')'), text.size());
+  return number_of<pid_t>(word_of(std::string_view(text).substr(named), 3)).value_or(-1);
 }
 
-std::set<std::string> mapped_by(pid_t pid) {
-  return shared_files(text_of(fmt::format("/proc/{}/maps", pid)));
+std::set<ino_t> mapped_by(pid_t pid) {
+  return shared_inodes(text_of(fmt::format("/proc/{}/maps", pid)));
 }
 
-bool is_own(const std::string& path) {
+bool is_engines(std::string_view name) {
+  return std::ranges::any_of(kEngineFiles,
+                             [&](std::string_view start) { return name.starts_with(start); });
+}
+
+// Of a regular file of this user; 0: it is none.
+ino_t own_inode(const std::string& path) {
   struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-         status.st_uid == ::geteuid();
+  const bool own = ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+                   status.st_uid == ::geteuid();
+  return own ? status.st_ino : 0;
 }
 
 }  // namespace
 
-std::set<std::string> shared_files(std::string_view maps) {
-  std::set<std::string> out;
+std::set<ino_t> shared_inodes(std::string_view maps) {
+  std::set<ino_t> out;
   while (!maps.empty()) {
     const std::string_view line = maps.substr(0, maps.find('\n'));
     maps.remove_prefix(std::min(line.size() + 1, maps.size()));
-    const std::size_t at = line.find(kSharedMemory);
-    if (at == std::string_view::npos) continue;
-    const std::string_view name = line.substr(at + kSharedMemory.size());
-    const bool engines = std::ranges::any_of(
-        kEngineFiles, [&](std::string_view start) { return name.starts_with(start); });
-    // One with a blank says "(deleted)" behind its name: there is nothing to remove.
-    if (!engines || name.find_first_of("/ ") != std::string_view::npos) continue;
-    out.insert(std::string(line.substr(at)));
+    std::string_view name = word_of(line, kInodeWord + 1);
+    if (!name.starts_with(kSharedMemory)) continue;
+    name.remove_prefix(kSharedMemory.size());
+    const auto inode = number_of<ino_t>(word_of(line, kInodeWord));
+    if (inode && !name.contains('/')) out.insert(*inode);
   }
   return out;
 }
@@ -82,25 +101,30 @@ std::set<std::string> shared_files(std::string_view maps) {
 void Leftovers::look(pid_t group) {
   each_process([&](pid_t pid) {
     if (group_of(pid) != group) return;
-    for (const std::string& file : mapped_by(pid)) {
+    for (const ino_t file : mapped_by(pid)) {
       if (files_.size() < kLeftoversMax) files_.insert(file);
     }
   });
 }
 
 std::vector<std::string> Leftovers::remove(pid_t group) {
-  std::erase_if(files_, [](const std::string& file) { return !is_own(file); });
-  if (files_.empty()) return {};
+  std::map<ino_t, std::string> left;
+  each_entry(kSharedMemory.data(), [&](std::string_view name) {
+    std::string path = fmt::format("{}{}", kSharedMemory, name);
+    const ino_t inode = own_inode(path);
+    if (is_engines(name) && files_.contains(inode)) left.emplace(inode, std::move(path));
+  });
+  files_.clear();
+  if (left.empty()) return {};
   // The group's own processes may still be on their way out.
   each_process([&](pid_t pid) {
     if (group_of(pid) == group) return;
-    for (const std::string& file : mapped_by(pid)) files_.erase(file);
+    for (const ino_t file : mapped_by(pid)) left.erase(file);
   });
   std::vector<std::string> removed;
-  for (const std::string& file : files_) {
-    if (::unlink(file.c_str()) == 0) removed.push_back(file);
+  for (auto& [inode, path] : left) {
+    if (::unlink(path.c_str()) == 0) removed.push_back(std::move(path));
   }
-  files_.clear();
   return removed;
 }
 

@@ -2,12 +2,13 @@
 // once they are killed.
 //
 // Engines keep message queues and semaphores in /dev/shm and take them away when they stop by
-// themselves. Their names are random, so a living process is the only one who knows which are its.
+// themselves. Their names are random, so a living process is the only one who knows which are its;
+// and a semaphore is mapped under a name that it loses at once, so that only its inode tells.
 //
 // Invariant: removes only what a process of the group had mapped, what has an engine's kind of name,
 //            belongs to this user, and is mapped by no other living process.
 // Threads:   one owner.
-// Limits:    4,096 names.
+// Limits:    4,096 files.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,9 @@ namespace sluice::cli {
 
 inline constexpr std::size_t kLeftoversMax = 4096;
 
-// Files directly in /dev/shm that these lines of a /proc/<pid>/maps name and that still have a name.
-std::set<std::string> shared_files(std::string_view maps);
+// Inodes of the files directly in /dev/shm that these lines of a /proc/<pid>/maps name, whether they
+// still have that name or not.
+std::set<ino_t> shared_inodes(std::string_view maps);
 
 class Leftovers {
  public:
@@ -33,7 +35,7 @@ class Leftovers {
   std::vector<std::string> remove(pid_t group);
 
  private:
-  std::set<std::string> files_;
+  std::set<ino_t> files_;
 };
 
 }  // namespace sluice::cli
