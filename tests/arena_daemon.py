@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from process_log import ProcessLog
 
@@ -69,26 +70,24 @@ class ArenaDaemon:
         self._process.kill()
         self._process.wait(STOP_S)
 
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+        self.resume()
         code = self._process.wait(STOP_S)
         assert code == 0, f"sluiced ended with {code}:\n{self.log()}"
         assert not Path(self.directory).exists(), f"left: {list(Path(self.directory).rglob('*'))}"
 
-    def log(self) -> str:
-        return self._log.text()
-
-    def __enter__(self) -> "ArenaDaemon":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Stops it if it runs, and whatever became of that leaves nothing."""
         try:
             if self._process is not None and self._process.poll() is None:
                 self.stop()
@@ -98,3 +97,18 @@ class ArenaDaemon:
                 self._process.wait(STOP_S)
             self._log.close()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self) -> str:
+        return self._log.text()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

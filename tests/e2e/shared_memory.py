@@ -15,7 +15,7 @@ from typing import Self
 
 SHARED = "/dev/shm/"
 ENGINE_FILES = ("psm_", "sem.", "vllm")
-ARENAS = "sluice-test-"
+ARENAS = "sluice-pytest-"
 LOOK_S = 5.0  # between two looks: engines live longer
 
 
