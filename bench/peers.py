@@ -4,12 +4,9 @@ Each runs in processes and an environment of its own, from the interpreter of th
 """
 
 import contextlib
-import os
-import socket
 import statistics
 import sys
-import urllib.error
-import urllib.request
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,11 +17,10 @@ from programs import LineProcess, Series
 from results import Results, pair_ratio
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
-from running import Running, free_ports
+import mooncake_master
+from running import free_ports
 
 HERE = Path(__file__).resolve().parent
-START_S = 60.0
-STOP_S = 10.0
 FIRST_PUT = 1000  # numbers below belong to the objects that are read
 
 
@@ -32,11 +28,12 @@ def measure(build: Path, plan: Plan, native: Native, results: Results, folder: P
     """Puts in turns, then gets in turns, by new reader processes."""
     with (
         Daemon(build, "1GiB" if plan.peer_samples > 8 else "512MiB") as daemon,
-        mooncake(folder) as store,
+        mooncake_client(folder) as store,
         LineProcess(
             [sys.executable, HERE / "safetensors_side.py", str(BYTES_16M)],
             folder / "safetensors.log",
-            own_environment(folder),
+            # Files go where this machine has its temporary ones.
+            {**mooncake_master.own_environment(folder), "TMPDIR": tempfile.gettempdir()},
         ) as files,
     ):
         log = folder / "serve.log"
@@ -73,60 +70,18 @@ def _report(results: Results, puts: Series, gets: Series) -> None:
     pair("get_touch_vs_mooncake_16m", gets, "mooncake_get_ns", "sluice_touch_ns")
 
 
-def own_environment(folder: Path) -> dict[str, str]:
-    """What a peer needs, and nothing of the environment that the benchmark runs in."""
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-    return {"PATH": os.defpath, **kept, "HOME": str(folder)}
-
-
 @contextlib.contextmanager
-def mooncake(folder: Path) -> Iterator[LineProcess]:
+def mooncake_client(folder: Path) -> Iterator[LineProcess]:
     """A master, an owner with the segment, and a client that takes lines."""
-    rpc, metrics, http, owner_port, client_port = free_ports(5)
-    url, master = f"http://127.0.0.1:{http}/metadata", f"127.0.0.1:{rpc}"
     log = folder / "mooncake.log"
-    environment = own_environment(folder)
-    running = Running(
-        [
-            Path(sys.executable).with_name("mooncake_master"),
-            "--enable_http_metadata_server=true",
-            "--http_metadata_server_host=127.0.0.1",
-            f"--http_metadata_server_port={http}",
-            "--rpc_address=127.0.0.1",
-            f"--rpc_port={rpc}",
-            "--metrics_host=127.0.0.1",
-            f"--metrics_port={metrics}",
-        ],
-        log,
-        lambda: _accepts(rpc) and _answers(url),
-        start_s=START_S,
-        stop_s=STOP_S,
-        environment=environment,
-        folder=folder,
-    )
+    owner_port, client_port = free_ports(2)
+    with mooncake_master.master(folder) as master:
 
-    def side(role: str, port: int) -> LineProcess:
-        where = (url, master, f"127.0.0.1:{port}")
-        program = HERE / "mooncake_side.py"
-        command: list[str | Path] = [sys.executable, program, role, *where, str(BYTES_16M)]
-        return LineProcess(command, log, environment)
+        def side(role: str, port: int) -> LineProcess:
+            where = (master.metadata, master.address, f"127.0.0.1:{port}")
+            program = HERE / "mooncake_side.py"
+            command: list[str | Path] = [sys.executable, program, role, *where, str(BYTES_16M)]
+            return LineProcess(command, log, mooncake_master.own_environment(folder))
 
-    with running, side("owner", owner_port), side("client", client_port) as client:
-        yield client
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _answers(url: str) -> bool:
-    """A key that is not there is an answer too."""
-    try:
-        urllib.request.urlopen(f"{url}?key=none", timeout=1.0).close()
-    except urllib.error.HTTPError as error:
-        return error.code == 404
-    except OSError:
-        return False
-    return True
+        with side("owner", owner_port), side("client", client_port) as client:
+            yield client

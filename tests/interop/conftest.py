@@ -5,25 +5,20 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interop_peers import (
-    STOP_S,
-    Master,
-    MooncakePeer,
-    ObjectTool,
-    free_ports,
-    own_environment,
-    stop,
-    wait_until_ready,
-)
+from interop_peers import STOP_S, MooncakePeer, ObjectTool
 
-DEFAULT_BUILD = str(Path(__file__).resolve().parents[2] / "build" / "release")
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+import mooncake_master  # noqa: E402
+from running import free_ports, wait_or_kill  # noqa: E402
+
+DEFAULT_BUILD = str(ROOT / "build" / "release")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,39 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
-    """mooncake_master from beside this interpreter, on free ports of the loopback."""
-    folder = tmp_path_factory.mktemp("mooncake_master")
-    rpc, metrics, http = free_ports(3)
-    log = folder / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [
-                Path(sys.executable).with_name("mooncake_master"),
-                "--enable_http_metadata_server=true",
-                "--http_metadata_server_host=127.0.0.1",
-                f"--http_metadata_server_port={http}",
-                "--rpc_address=127.0.0.1",
-                f"--rpc_port={rpc}",
-                "--metrics_host=127.0.0.1",
-                f"--metrics_port={metrics}",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=own_environment(folder),
-            cwd=folder,
-        )
-    try:
-        url = f"http://127.0.0.1:{http}/metadata"
-        wait_until_ready(process, rpc, url, log)
-        yield Master(url, f"127.0.0.1:{rpc}")
-    finally:
-        stop(process, signal.SIGTERM)
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mooncake_master.Master]:
+    with mooncake_master.master(tmp_path_factory.mktemp("mooncake_master")) as master:
+        yield master
 
 
 @pytest.fixture(scope="session")
-def mooncake(master: Master, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MooncakePeer]:
+def mooncake(
+    master: mooncake_master.Master, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MooncakePeer]:
     """Mooncake's own client with a segment of its own, in its own process."""
     folder = tmp_path_factory.mktemp("mooncake_client")
     (port,) = free_ports(1)
@@ -88,7 +59,7 @@ def mooncake(master: Master, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=err,
-            env=own_environment(folder),
+            env=mooncake_master.own_environment(folder),
             cwd=folder,
             text=True,
             bufsize=1,
@@ -100,10 +71,7 @@ def mooncake(master: Master, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            stop(process, signal.SIGTERM)
+        wait_or_kill(process, STOP_S)
 
 
 @pytest.fixture

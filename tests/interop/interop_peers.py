@@ -1,17 +1,10 @@
-"""What the interop tests talk to: a Mooncake master, a Mooncake client, and Sluice's codec."""
+"""What the interop tests talk to: a Mooncake client, and Sluice's codec."""
 
 from __future__ import annotations
 
 import json
-import os
 import select
-import signal
-import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,72 +19,6 @@ LOG_TAIL = 3000
 def tail(log: Path) -> str:
     """The end of a log."""
     return log.read_text(errors="replace")[-LOG_TAIL:]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-def stop(process: subprocess.Popen[Any], how: signal.Signals) -> None:
-    """Asks a process to end and waits; kills it when it does not."""
-    if process.poll() is None:
-        process.send_signal(how)
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(STOP_S)
-
-
-def own_environment(folder: Path) -> dict[str, str]:
-    """What a peer needs and nothing of the environment the tests run in."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "TMPDIR": str(folder)}
-
-
-@dataclass(frozen=True)
-class Master:
-    """A running mooncake_master."""
-
-    metadata: str  # URL of its metadata server
-    address: str  # host:port of its RPC server
-
-
-def accepts(port: int) -> bool:
-    """True when something listens on a port of this machine."""
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def metadata_answers(url: str) -> bool:
-    """True when the metadata server answers; a key that is not there is an answer."""
-    try:
-        urllib.request.urlopen(f"{url}?key=none", timeout=1.0).close()
-    except urllib.error.HTTPError as error:
-        return error.code == 404
-    except OSError:
-        return False
-    return True
-
-
-def wait_until_ready(process: subprocess.Popen[Any], port: int, url: str, log: Path) -> None:
-    """Polls until both servers answer; fails with the log when the process ended or time is up."""
-    deadline = time.monotonic() + START_S
-    while not (accepts(port) and metadata_answers(url)):
-        if process.poll() is not None or time.monotonic() > deadline:
-            state = (
-                f"ended with {process.returncode}" if process.poll() is not None else "is not ready"
-            )
-            pytest.fail(f"mooncake_master {state}:\n{tail(log)}")
-        time.sleep(0.05)
 
 
 class MooncakePeer:
