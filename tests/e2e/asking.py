@@ -21,7 +21,8 @@ class Reply:
     """What a client saw of one request."""
 
     status: int
-    tokens: tuple[tuple[str, float], ...] = ()
+    tokens: tuple[tuple[str, float], ...] = ()  # each with its log-probability
+    likely: tuple[dict[str, float], ...] = field(default=(), compare=False)  # at each one's place
     error: str = ""
     arrivals: tuple[float, ...] = field(default=(), compare=False)  # of a stream's events, seconds
     prompt_tokens: int = field(default=0, compare=False)  # of an answer that is not streamed
@@ -63,9 +64,11 @@ def ask(address: str, asked: Json) -> Reply:
             if asked.get("stream"):
                 return streamed(int(reply.status), reply)
             whole = json.load(reply)
+            choice = whole["choices"][0]
             return Reply(
                 int(reply.status),
-                tokens_of(whole["choices"][0]),
+                tokens_of(choice),
+                likely_of(choice),
                 prompt_tokens=whole["usage"]["prompt_tokens"],
             )
     except urllib.error.HTTPError as error:
@@ -76,6 +79,7 @@ def ask(address: str, asked: Json) -> Reply:
 
 def streamed(status: int, lines: Iterable[bytes]) -> Reply:
     tokens: list[tuple[str, float]] = []
+    likely: list[dict[str, float]] = []
     arrivals: list[float] = []
     error, done = "", False
     for line in lines:
@@ -91,8 +95,17 @@ def streamed(status: int, lines: Iterable[bytes]) -> Reply:
             error = str(event["error"])
         for choice in event.get("choices", []):
             tokens += tokens_of(choice)
+            likely += likely_of(choice)
     said = error or ("" if done else "the stream has no end")
-    return Reply(status, tuple(tokens), said, tuple(arrivals))
+    return Reply(status, tuple(tokens), tuple(likely), said, tuple(arrivals))
+
+
+def likely_of(choice: Json) -> tuple[dict[str, float], ...]:
+    """The `top_logprobs` that were asked for, of each token."""
+    places = (choice.get("logprobs") or {}).get("content") or []
+    return tuple(
+        {one["token"]: one["logprob"] for one in place["top_logprobs"]} for place in places
+    )
 
 
 def same(seen: Reply, wanted: Reply) -> bool:

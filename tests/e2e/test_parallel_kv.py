@@ -2,8 +2,9 @@
 
 Two engines, each of which is prefill for the other; a proxy for each way. An engine of size 2 adds
 its sums in another order, so that its KV is the other's up to rounding and an answer that goes on
-from it is that of one engine only nearly. What has no rounding is checked bit by bit: the KV that
-an engine took over and hands back is the KV that the other one wrote.
+from it is that of one engine only nearly: where it says something else, that was as likely but for
+last bits. What has no rounding is checked bit by bit: the KV that an engine took over and hands
+back is the KV that the other one wrote.
 """
 
 import asking
@@ -18,8 +19,9 @@ from two_sizes import BLOCK, TwoSizes
 pytestmark = pytest.mark.engine
 SIZES = models.Sizes()
 PROMPTS = count(4, full=40)
-CERTAIN = 3  # tokens that all answers have in common with the measure
+LIKELY = 5  # tokens that each of an answer's is compared with
 ROUNDING = 0.3  # of a log-probability: these models' weights make much of a last bit
+TIE = 1.0  # between two of them: one last bit each, bfloat16 logits of up to 128
 Ways = pytest.mark.parametrize("way", ["one-to-two", "two-to-one"])
 
 
@@ -57,16 +59,19 @@ def test_answers_through_the_proxy_are_those_of_the_decode_engine_alone(
     loads, whole = decode.kv()["loads"], 0
     with sizes.proxy(prefill, decode) as proxy:
         for n in range(PROMPTS):
-            asked = body(text_of(100 + 211 * (n % 12), salt=40 + n), stream=n % 2 == 0)
+            text = text_of(100 + 211 * (n % 12), salt=40 + n)
+            asked = body(text, stream=n % 2 == 0, top_logprobs=LIKELY)
             sizes.forget()
             alone = asking.ask(decode.http.address, asked)
             sizes.forget()
             seen = asking.ask(f"http://127.0.0.1:{proxy.port}", asked)
             agree = tokens_in_common(seen, alone)
-            assert agree >= CERTAIN, (seen, alone)
             whole += agree == len(alone.tokens)
             pairs = list(zip(seen.tokens, alone.tokens, strict=True))[:agree]
-            assert max(abs(one - other) for (_, one), (_, other) in pairs) < ROUNDING
+            assert all(abs(one - other) < ROUNDING for (_, one), (_, other) in pairs), (seen, alone)
+            if agree < len(alone.tokens):  # what it says instead was hardly less likely
+                (instead, _), (_, best) = seen.tokens[agree], alone.tokens[agree]
+                assert best - alone.likely[agree].get(instead, -9.0) < TIE, (seen, alone)
     print(f"{way}: {whole} of {PROMPTS} answers have all tokens in common")
     assert 2 * whole >= PROMPTS
     sizes.await_idle()
@@ -75,7 +80,7 @@ def test_answers_through_the_proxy_are_those_of_the_decode_engine_alone(
 
 
 def tokens_in_common(seen: Reply, alone: Reply) -> int:
-    """From the beginning on. A token that was nearly as likely as another may be that other one."""
+    """From the beginning on."""
     assert not seen.error
     assert not alone.error
     pairs = enumerate(zip(seen.tokens, alone.tokens, strict=True))
