@@ -19,7 +19,7 @@ from kv_pair import text_of
 pytestmark = pytest.mark.engine
 STREAMS = 4
 TOKENS = 3500  # of each, if its client stays that long
-EVENTS = 50  # that each stream must get during the stall
+EVENTS = 50  # that each stream must get before it is watched, and while it is
 CALM_S, STALL_S = 3.0, 5.0
 REPEATS = count(1, full=8)
 VICTIM = body(text_of(3000, salt=77), stream=True)
@@ -66,7 +66,8 @@ def other_streams(endpoint: Endpoint) -> Iterator[list[Stream]]:
             )
             streams.append(Stream(stack.enter_context(endpoint.sent(asked))))
             stack.callback(streams[-1].leave)
-        wait_until(lambda: all(len(one.arrivals) > 10 for one in streams), "the streams began")
+        # Past the time in which prefill's threads still spin.
+        wait_until(lambda: all(len(one.arrivals) > EVENTS for one in streams), "the streams began")
         yield streams
 
 
