@@ -45,8 +45,8 @@ std::string_view word_of(std::string_view line, std::size_t number) {
   }
 }
 
-void each_entry(const char* folder, const std::function<void(std::string_view)>& visit) {
-  DIR* entries = ::opendir(folder);
+void each_entry(const std::string& folder, const std::function<void(std::string_view)>& visit) {
+  DIR* entries = ::opendir(folder.c_str());
   if (entries == nullptr) return;
   while (const dirent* entry = ::readdir(entries)) visit(entry->d_name);
   ::closedir(entries);
@@ -109,7 +109,7 @@ void Leftovers::look(pid_t group) {
 
 std::vector<std::string> Leftovers::remove(pid_t group) {
   std::map<ino_t, std::string> left;
-  each_entry(kSharedMemory.data(), [&](std::string_view name) {
+  each_entry(std::string(kSharedMemory), [&](std::string_view name) {
     std::string path = fmt::format("{}{}", kSharedMemory, name);
     const ino_t inode = own_inode(path);
     if (is_engines(name) && files_.contains(inode)) left.emplace(inode, std::move(path));
