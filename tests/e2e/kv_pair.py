@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def kv_flags(name: str, role: str, directory: str, **extra: Any) -> list[str]:
-    # A machine that stands still for half a second is not what these tests are about.
+    # The daemon once took longer than the default's half second to answer; why was not found.
     patient = {"directory": directory, "reserve_timeout_s": 10.0}
     transfer = {
         "kv_connector": "SluiceKVConnector",
