@@ -66,7 +66,7 @@ def other_streams(endpoint: Endpoint) -> Iterator[list[Stream]]:
             )
             streams.append(Stream(stack.enter_context(endpoint.sent(asked))))
             stack.callback(streams[-1].leave)
-        # Past the time in which prefill's threads still spin.
+        # Well past their own prefill, so that the calm time holds none of it.
         wait_until(lambda: all(len(one.arrivals) > EVENTS for one in streams), "the streams began")
         yield streams
 
