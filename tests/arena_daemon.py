@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from process_log import ProcessLog
+from stuck_pipe import StuckPipe
 
 START_S = 60.0
 STOP_S = 40.0
@@ -24,14 +25,20 @@ class ArenaDaemon:
     when it does not, when it ends with an error, or when it leaves anything in shared memory.
     """
 
-    def __init__(self, program: Path, size: str = "64MiB", *options: str) -> None:
+    def __init__(
+        self,
+        program: Path,
+        size: str = "64MiB",
+        *options: str,
+        output: ProcessLog | StuckPipe | None = None,
+    ) -> None:
         self.program = program
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-pytest-", dir=SHARED_MEMORY))
         self.directory = str(self.folder / "arena")
         self.size = size
         self.options = options
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = ProcessLog()
+        self._log = output or ProcessLog()
 
     @property
     def pid(self) -> int:

@@ -5,13 +5,17 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <spdlog/logger.h>
+#include <unistd.h>
 
 #include "common/json_view.h"
 
 namespace sluice::app {
 namespace {
+
+constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%e%z %-7l %v";
+constexpr const char* kJsonPattern =
+    R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","program":"%n","pid":%P,"message":%v})";
 
 spdlog::level::level_enum level_of(store::LogLevel level) {
   switch (level) {
@@ -52,27 +56,20 @@ Result<store::LogLevel> parse_log_level(std::string_view text) {
 }
 
 Log::Log(const std::string& program, store::LogLevel level, bool as_json)
-    : logger_(std::make_unique<spdlog::logger>(program,
-                                               std::make_shared<spdlog::sinks::stderr_sink_mt>())),
-      as_json_(as_json) {
-  logger_->set_level(level_of(level));
-  logger_->flush_on(spdlog::level::debug);
-  if (as_json) {
-    logger_->set_pattern(
-        R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","program":"%n","pid":%P,"message":%v})");
-  } else {
-    logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %-7l %v");
-  }
+    : as_json_(as_json),
+      stream_(STDERR_FILENO, program, as_json ? kJsonPattern : kTextPattern, [this](auto count) {
+        return shown(fmt::format("{} lines of this log are lost: it was not read in time", count));
+      }) {
+  stream_.logger().set_level(level_of(level));
+  stream_.logger().flush_on(spdlog::level::debug);
 }
 
-Log::~Log() = default;
-
 void Log::operator()(store::LogLevel level, std::string_view message) const {
-  if (as_json_) {
-    logger_->log(level_of(level), app::dump(nlohmann::ordered_json(message)));
-  } else {
-    logger_->log(level_of(level), one_line(message));
-  }
+  stream_.logger().log(level_of(level), shown(message));
+}
+
+std::string Log::shown(std::string_view message) const {
+  return as_json_ ? app::dump(nlohmann::ordered_json(message)) : one_line(message);
 }
 
 }  // namespace sluice::app

@@ -1,19 +1,16 @@
 // log.h: one line per event on the standard error stream, as text or as JSON.
 //
-// Threads: log() from any thread. Lines are never mixed.
+// Threads: any, and none of them waits for the stream (line_stream.h). Lines are never mixed.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <sluice/error.h>
 
+#include "common/line_stream.h"
 #include "store/daemon.h"
-
-namespace spdlog {
-class logger;
-}
 
 namespace sluice::app {
 
@@ -22,19 +19,19 @@ Result<store::LogLevel> parse_log_level(std::string_view text);  // "debug", "in
 class Log {
  public:
   Log(const std::string& program, store::LogLevel level, bool as_json);
-  ~Log();
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
 
   void operator()(store::LogLevel level, std::string_view message) const;
   void debug(std::string_view message) const { (*this)(store::LogLevel::kDebug, message); }
   void info(std::string_view message) const { (*this)(store::LogLevel::kInfo, message); }
   void warning(std::string_view message) const { (*this)(store::LogLevel::kWarning, message); }
   void error(std::string_view message) const { (*this)(store::LogLevel::kError, message); }
+  std::uint64_t lines_lost() const noexcept { return stream_.lost(); }
 
  private:
-  std::unique_ptr<spdlog::logger> logger_;
+  std::string shown(std::string_view message) const;
+
   bool as_json_;
+  LineStream stream_;  // last: its thread asks for shown()
 };
 
 }  // namespace sluice::app

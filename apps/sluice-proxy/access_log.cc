@@ -1,25 +1,24 @@
 #include "sluice-proxy/access_log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <unistd.h>
 
 namespace sluice::proxy_app {
 
+// A line is an object that begins with the time.
 AccessLog::AccessLog()
-    : logger_(std::make_unique<spdlog::logger>("access",
-                                               std::make_shared<spdlog::sinks::stdout_sink_mt>())) {
-  // A line is an object that begins with the time; flushed by the service, not for every line.
-  logger_->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z",%v)");
-}
-
-AccessLog::~AccessLog() = default;
+    : stream_(STDOUT_FILENO, "access", R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z",%v)",
+              [](std::uint64_t count) { return fmt::format(R"("lines_lost":{}}})", count); }) {}
 
 void AccessLog::write(const std::string& json) const {
-  logger_->info(std::string_view(json).substr(1));
+  stream_.logger().info(std::string_view(json).substr(1));
 }
 
 void AccessLog::flush() const {
-  logger_->flush();
+  stream_.logger().flush();
 }
 
 }  // namespace sluice::proxy_app

@@ -1,29 +1,26 @@
 // access_log.h: one JSON object for each request, on the standard output stream.
 //
-// Threads: any. Lines are never mixed, and never hold a token or a body.
+// Threads: any, and none of them waits for the stream (line_stream.h). Lines are never mixed, and
+//          never hold a token or a body.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 
-namespace spdlog {
-class logger;
-}
+#include "common/line_stream.h"
 
 namespace sluice::proxy_app {
 
 class AccessLog {
  public:
   AccessLog();
-  ~AccessLog();
-  AccessLog(const AccessLog&) = delete;
-  AccessLog& operator=(const AccessLog&) = delete;
 
   void write(const std::string& json) const;  // an object; its time is put before its members
   void flush() const;                         // lines are kept back until then
+  std::uint64_t lines_lost() const noexcept { return stream_.lost(); }
 
  private:
-  std::unique_ptr<spdlog::logger> logger_;
+  app::LineStream stream_;
 };
 
 }  // namespace sluice::proxy_app

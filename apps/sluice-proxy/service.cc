@@ -88,6 +88,7 @@ int run_service(Invocation invocation) {
   if (settings.access_log) {
     settings.proxy.access_log = [&](const std::string& json) { access_log.write(json); };
   }
+  settings.proxy.log_lines_lost = [&] { return log.lines_lost() + access_log.lines_lost(); };
   const proxy::ProxyOptions shown{.host = settings.proxy.host};
   const std::size_t instances = settings.proxy.instances.size();
   const std::chrono::milliseconds drain_timeout = settings.drain_timeout;

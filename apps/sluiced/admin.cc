@@ -233,7 +233,8 @@ Response Admin::metrics() {
                        .touched_share = health.touched_share,
                        .loop_age_seconds = static_cast<double>(loop_age_ns(health)) / 1e9,
                        .http_requests_total = requests_total_.load(std::memory_order_relaxed),
-                       .http_refused_total = refused_total_.load(std::memory_order_relaxed)});
+                       .http_refused_total = refused_total_.load(std::memory_order_relaxed),
+                       .log_lines_lost_total = options_.log->lines_lost()});
   return response;
 }
 

@@ -132,6 +132,8 @@ std::string prometheus_text(const ArenaStats& stats, std::span<const ClientInfo>
               process.http_requests_total);
   out.counter("sluice_http_refused_total", "Admin requests answered with 400 or above.",
               process.http_refused_total);
+  out.counter("sluice_log_lines_lost_total", "Lines of the log that were not read in time.",
+              process.log_lines_lost_total);
   add_arena(out, stats);
   add_kinds(out, stats);
   add_clients(out, clients);

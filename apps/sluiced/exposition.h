@@ -22,6 +22,7 @@ struct ProcessSample {
   double loop_age_seconds = 0;  // since the store loop's last turn
   std::uint64_t http_requests_total = 0;
   std::uint64_t http_refused_total = 0;  // answers of 400 and above
+  std::uint64_t log_lines_lost_total = 0;
 };
 
 // One family per line of docs/operating/metrics.md; clients are summed per label, so that restarts

@@ -41,6 +41,7 @@ struct Core {
   LiveIds live_ids;
   std::unique_ptr<FeatureDirectory> features;          // null: no arena
   std::function<void(const std::string&)> access_log;  // one JSON object; may be empty
+  std::function<std::uint64_t()> log_lines_lost;       // may be empty
   std::atomic<bool> draining = false;
 };
 

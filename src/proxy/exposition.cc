@@ -183,6 +183,8 @@ std::string metrics_text(std::span<const Meter* const> meters, const ProxySample
   const Sum sum(meters);
   families.gauge("sluice_proxy_ready", "1 while requests are taken.", sample.ready);
   families.gauge("sluice_proxy_draining", "1 after SIGTERM.", sample.draining);
+  families.counter("sluice_proxy_log_lines_lost_total",
+                   "Lines of both logs that were not read in time.", sample.log_lines_lost);
   families.gauge("sluice_proxy_connections", "Open client connections.",
                  static_cast<double>(sample.connections));
   families.gauge("sluice_proxy_encodes_in_flight", "Encodes that somebody waits for.",

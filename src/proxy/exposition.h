@@ -17,6 +17,7 @@ struct ProxySample {
   bool draining = false;
   std::size_t connections = 0;
   std::size_t encodes_in_flight = 0;
+  std::uint64_t log_lines_lost = 0;
   std::array<PoolView, kRoles.size()> pools;
   FeatureDirectory::Counts arena;
   bool has_arena = false;

@@ -104,6 +104,7 @@ Result<std::unique_ptr<Proxy>> Proxy::open(ProxyOptions options) {
   proxy->core_ = std::make_unique<Core>(std::move(options.settings), std::move(options.pools));
   Core& core = *proxy->core_;
   core.access_log = std::move(options.access_log);
+  core.log_lines_lost = std::move(options.log_lines_lost);
   for (InstanceSpec& spec : options.instances) {
     if (const auto added = core.director.add(std::move(spec)); !added) {
       return std::unexpected(added.error());
@@ -317,7 +318,8 @@ std::string Proxy::metrics() const {
   ProxySample sample{.ready = ready(),
                      .draining = core_->draining,
                      .connections = front_->connections(),
-                     .encodes_in_flight = core_->encodes.size()};
+                     .encodes_in_flight = core_->encodes.size(),
+                     .log_lines_lost = core_->log_lines_lost ? core_->log_lines_lost() : 0};
   for (std::size_t role = 0; role < kRoles.size(); ++role) {
     sample.pools[role] = core_->director.pool(role);
   }

@@ -30,6 +30,7 @@ struct ProxyOptions {
   std::vector<InstanceSpec> instances;
   std::function<void(std::string_view)> log;  // lines for the operator
   std::function<void(const std::string&)> access_log;
+  std::function<std::uint64_t()> log_lines_lost;  // of both; may be empty
 };
 
 class Proxy {

@@ -14,6 +14,7 @@ from typing import Any, Self
 import raw_http
 from process_log import ProcessLog
 from raw_http import Answer, Connection
+from stuck_pipe import StuckPipe
 
 START_S = 20.0
 STOP_S = 40.0
@@ -36,6 +37,7 @@ class Proxy:
         *instances: str,
         environment: Mapping[str, str] | None = None,
         ready: bool = True,
+        output: ProcessLog | StuckPipe | None = None,
         **settings: object,
     ) -> None:
         self.program = build / "apps" / "sluice-proxy" / "sluice-proxy"
@@ -48,7 +50,7 @@ class Proxy:
             settings = {"arena": "off", **settings}
         for name, value in settings.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        self._log = ProcessLog()
+        self._log = output or ProcessLog()
         self._process = subprocess.Popen(
             [str(self.program), *words],
             env={**os.environ, **(environment or {})},
