@@ -1,11 +1,13 @@
 """A real `sluiced` with an arena of its own, for one test."""
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +16,7 @@ from process_log import ProcessLog
 from stuck_pipe import StuckPipe
 
 START_S = 60.0
+LOOK_S = 0.2  # at a daemon that has not said that it is ready
 STOP_S = 40.0
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -49,7 +52,7 @@ class ArenaDaemon:
         """Waits on the datagram that the daemon sends its starter (sd_notify), not on a clock."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             notify.bind(str(self.folder / "notify"))
-            notify.settimeout(START_S)
+            notify.settimeout(LOOK_S)
             self._process = subprocess.Popen(
                 [
                     self.program,
@@ -62,14 +65,20 @@ class ArenaDaemon:
                 stderr=subprocess.STDOUT,
             )
             try:
-                while b"READY=1" not in notify.recv(4096):
-                    pass
-            except TimeoutError:
-                raise AssertionError(
-                    f"sluiced is not ready after {START_S} s:\n{self.log()}"
-                ) from None
+                self._wait_until_ready(notify)
             finally:
                 (self.folder / "notify").unlink()
+
+    def _wait_until_ready(self, notify: socket.socket) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                if b"READY=1" in notify.recv(4096):
+                    return
+            code = self._process.poll()
+            assert code is None, f"sluiced ended with {code} before it was ready:\n{self.log()}"
+        raise AssertionError(f"sluiced is not ready after {START_S} s:\n{self.log()}")
 
     def kill(self) -> None:
         """SIGKILL: nothing is tidied up."""

@@ -232,6 +232,7 @@ Response Admin::metrics() {
                        .draining = health.draining,
                        .touched_share = health.touched_share,
                        .loop_age_seconds = static_cast<double>(loop_age_ns(health)) / 1e9,
+                       .late_requests_total = health.late_requests,
                        .http_requests_total = requests_total_.load(std::memory_order_relaxed),
                        .http_refused_total = refused_total_.load(std::memory_order_relaxed),
                        .log_lines_lost_total = options_.log->lines_lost()});

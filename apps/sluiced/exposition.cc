@@ -128,6 +128,8 @@ std::string prometheus_text(const ArenaStats& stats, std::span<const ClientInfo>
             process.touched_share);
   out.gauge("sluice_loop_age_seconds", "Time since the store loop's last turn.",
             process.loop_age_seconds);
+  out.counter("sluice_late_requests_total", "Requests that were first seen after their deadline.",
+              process.late_requests_total);
   out.counter("sluice_http_requests_total", "Requests answered by the admin server.",
               process.http_requests_total);
   out.counter("sluice_http_refused_total", "Admin requests answered with 400 or above.",

@@ -118,7 +118,8 @@ class Lease {
 };
 
 struct PutOptions {
-  std::chrono::milliseconds timeout{5000};  // for the grant and for the publish
+  // For the grant and for the publish; a daemon that is late has a second more.
+  std::chrono::milliseconds timeout{5000};
   std::chrono::milliseconds write_timeout{
       60000};  // a reservation that is not published by then expires
   bool checksums = true;

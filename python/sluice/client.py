@@ -62,7 +62,8 @@ def connect(
 class Client:
     """Puts tensors into an arena and gets them out. May be used from any thread.
 
-    Keys are `ObjectKey`s or text (see `sluice.key`). Timeouts are seconds, 0 to 600. Reading goes
+    Keys are `ObjectKey`s or text (see `sluice.key`). Timeouts are seconds, 0 to 600; a daemon that
+    the machine does not run in time has a second more to answer in. Reading goes
     on while the daemon is down; writing raises Unavailable then, and attaches again by itself
     when the daemon is back. In the child of a fork every call raises Detached: connect anew
     there.

@@ -91,11 +91,12 @@ Result<Answered> Attachment::call(Instant deadline, const std::function<void(Sub
   auto answer = ring_->wait(*number, deadline, [&]() -> Status {
     auto there = ensure_daemon();
     // Until the deadline a new daemon may come and serve the request.
-    if (!there && there.error().code == Code::kUnavailable) return {};
-    return there;
+    const bool none = !there && there.error().code == Code::kUnavailable;
+    return none && now() < deadline ? Status{} : there;
   });
   if (!answer) {
-    if (answer.error().code == Code::kTimedOut && !daemon_serves()) {
+    const Code code = answer.error().code;
+    if ((code == Code::kTimedOut || code == Code::kUnavailable) && !daemon_serves()) {
       return fail(
           Code::kUnavailable,
           fmt::format("no daemon serves {}: start one with `sluiced` or `sluice up`", directory_));

@@ -50,6 +50,7 @@ struct DaemonHealth {
   std::uint64_t loop_heartbeat_ns =
       0;                     // last turn of the loop, at most a second old while it is healthy
   double touched_share = 0;  // of the arena, 0..1
+  std::uint64_t late_requests = 0;  // first seen after their deadline
 };
 
 class DaemonLoop;

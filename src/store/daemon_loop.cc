@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/kill_point.h"
+#include "base/scheduling.h"
 #include "store/process.h"
 
 namespace sluice::store {
@@ -164,6 +165,7 @@ Status DaemonLoop::adopt_clients() {
 }
 
 void DaemonLoop::run() {
+  ask_for_short_slices();
   Instant look_at = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     const Instant t = now();
@@ -495,6 +497,7 @@ DaemonHealth DaemonLoop::health() const noexcept {
   h.touched_share =
       options_.touch ? static_cast<double>(touched_bytes_.load(std::memory_order_relaxed)) / total
                      : 1.0;
+  h.late_requests = store_->late_requests();
   h.ready = !h.draining && !stop_.load(std::memory_order_relaxed) && h.touched_share >= 1.0;
   return h;
 }

@@ -21,6 +21,10 @@ std::span<const std::uint64_t> segments_of(const ControlView& control) noexcept 
 constexpr std::uint64_t kRetryNs = 5 * kNsPerMs;
 constexpr std::uint64_t kRescanNs = 100 * kNsPerMs;
 
+bool is_waited_for(const Request& request) noexcept {
+  return request.op != Op::kAbandon && (request.flags & kAskedAhead) == 0;
+}
+
 }  // namespace
 
 ObjectStore::ObjectStore(ControlView control, StoreOptions options)
@@ -76,6 +80,8 @@ bool ObjectStore::serve(std::uint32_t id, Instant now) {
       reply(id, number, {.answer = Answer::kMalformed});
       continue;
     }
+    if (is_waited_for(*request) && now > request->deadline_ns)
+      late_requests_.fetch_add(1, std::memory_order_relaxed);
     if (const auto answer = handle(id, *request, now)) {
       KILL_POINT("serve.before_answer");
       reply(id, number, *answer);

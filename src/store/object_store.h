@@ -13,6 +13,7 @@
 // Limits:    base/limits.h: requests served per turn, waiters, reservations and bytes per client.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -76,6 +77,11 @@ class ObjectStore {
   bool serve(std::uint32_t id, Instant now);
   // Expiries, waiting grants, retired slots, watermarks.
   void tick(Instant now);
+  // Requests that were first seen after their deadline: whoever runs this was not run in time. May
+  // be read by any thread.
+  std::uint64_t late_requests() const noexcept {
+    return late_requests_.load(std::memory_order_relaxed);
+  }
   // Wakes everybody whose answer changed since the last call. Call after serve() and tick(), before
   // sleeping.
   void flush();
@@ -179,6 +185,7 @@ class ObjectStore {
   static constexpr std::uint32_t kAllKeys = UINT32_MAX;
   std::uint32_t changed_bits_ = 0;
   Instant next_eviction_ = 0;
+  std::atomic<std::uint64_t> late_requests_{0};
   bool draining_ = false;
 };
 

@@ -5,7 +5,8 @@
 //            nobody waits for any more is not lost: unclaimed() hands it out, so that a grant that
 //            came too late is given back.
 // Threads:   any; the mutex is held while an entry is written, never while waiting.
-// Failure:   kTimedOut at the deadline; kUnavailable when `daemon_lost` says so.
+// Failure:   kTimedOut a second after the deadline, at which the daemon answers by itself; what
+//            `check` says when it ends a wait.
 // Limits:    kRingEntries requests in flight; further ones wait for a place until their deadline.
 #pragma once
 
@@ -42,8 +43,9 @@ class RequestRing {
   // Writes one entry; `fill` sets every field but the number and the deadline. Returns the
   // request's number.
   Result<std::uint64_t> submit(Instant deadline, const std::function<void(Submission&)>& fill);
-  // Sleeps until the answer is there. Called about every 50 ms while waiting, `check` may end the
-  // wait with an error.
+  // Sleeps until the answer is there, for a second beyond the deadline when the daemon is late.
+  // Called about every 50 ms while waiting, and at the deadline, `check` may end the wait with an
+  // error.
   Result<Answered> wait(std::uint64_t number, Instant deadline,
                         const std::function<Status()>& check);
   // Leaves the answer to unclaimed().

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
+import sluice
 from arena_daemon import ArenaDaemon
 from waiting import until
 
 TOKEN = "a-token-of-some-length"
 BODY_MAX = 1 << 20
+LATE = "sluice_late_requests_total"
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,25 @@ def test_probes_and_metrics(admin: Admin) -> None:
     assert stats["arena"]["arena_bytes"] == 64 << 20
     assert stats["health"]["ready"] is True
     assert admin("HEAD", "/livez", token=None).body == b""
+
+
+def test_a_request_that_is_seen_after_its_deadline_is_counted(
+    served: ArenaDaemon, admin: Admin
+) -> None:
+    def late() -> int:
+        metrics = admin("GET", "/metrics", token=None).body.decode()
+        found = re.search(rf"^{LATE} (\d+)$", metrics, re.MULTILINE)
+        assert found
+        return int(found[1])
+
+    with sluice.connect(directory=served.directory) as client:
+        client.put("before", numpy.zeros(10))
+        assert late() == 0
+        served.pause()
+        with pytest.raises(sluice.TimedOut, match="did not answer before the deadline"):
+            client.remove("before", timeout=0.05)
+        served.resume()
+        until(lambda: late() == 1, "the late request is counted")
 
 
 def test_an_object_goes_in_is_listed_and_comes_out(admin: Admin) -> None:

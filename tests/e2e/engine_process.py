@@ -71,7 +71,10 @@ class EngineProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
-                start_new_session=True,  # so that all of its processes can be ended together
+                # So that all of its processes can be ended together. Not a session of its own: the
+                # kernel schedules sessions as groups (autogroup), and lets a daemon or an engine
+                # that is woken wait for a second behind the others.
+                process_group=0,
             )
 
     def wait_ready(self) -> None:

@@ -21,15 +21,13 @@ Json = dict[str, Any]
 
 
 def kv_flags(name: str, role: str, directory: str, **extra: Any) -> list[str]:
-    # The daemon once took longer than the default's half second to answer; why was not found.
-    patient = {"directory": directory, "reserve_timeout_s": 10.0}
     transfer = {
         "kv_connector": "SluiceKVConnector",
         "kv_connector_module_path": "sluice.vllm",
         "kv_role": role,
         "engine_id": name,
         "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {**patient, **extra},
+        "kv_connector_extra_config": {"directory": directory, **extra},
     }
     return ["--kv-transfer-config", json.dumps(transfer)]
 

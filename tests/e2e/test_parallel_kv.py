@@ -69,14 +69,26 @@ def test_answers_through_the_proxy_are_those_of_the_decode_engine_alone(
             whole += agree == len(alone.tokens)
             pairs = list(zip(seen.tokens, alone.tokens, strict=True))[:agree]
             assert all(abs(one - other) < ROUNDING for (_, one), (_, other) in pairs), (seen, alone)
-            if agree < len(alone.tokens):  # what it says instead was hardly less likely
-                (instead, _), (_, best) = seen.tokens[agree], alone.tokens[agree]
-                assert best - alone.likely[agree].get(instead, -9.0) < TIE, (seen, alone)
+            if agree < len(alone.tokens):
+                shift = parting_shift(seen, alone, agree)
+                print(f"{way}: parted by a shift of {shift:.3f}")
+                assert shift < TIE, (seen, alone)
     print(f"{way}: {whole} of {PROMPTS} answers have all tokens in common")
     assert 2 * whole >= PROMPTS
     sizes.await_idle()
     assert decode.kv()["loads"] - loads == PROMPTS * ranks
     assert decode.kv()["fallbacks"] == 0
+
+
+def parting_shift(seen: Reply, alone: Reply, place: int) -> float:
+    """By how much the two tokens' log-probabilities moved against each other from one engine to the
+    other, at the place where the answers part: what made the other one the likelier of the two.
+    """
+    (said, _), (instead, _) = alone.tokens[place], seen.tokens[place]
+    unlikely = -99.0
+    before = alone.likely[place][said] - alone.likely[place].get(instead, unlikely)
+    after = seen.likely[place].get(said, unlikely) - seen.likely[place][instead]
+    return before - after
 
 
 def tokens_in_common(seen: Reply, alone: Reply) -> int:

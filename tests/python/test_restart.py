@@ -2,12 +2,14 @@
 new one.
 """
 
+import concurrent.futures
 import time
 
 import pytest
 import sluice
 import torch
 from arena_daemon import ArenaDaemon
+from waiting import until
 
 
 def test_leases_and_look_ups_outlive_the_daemon(client: sluice.Client, daemon: ArenaDaemon) -> None:
@@ -34,6 +36,28 @@ def test_put_without_a_daemon_ends_at_its_deadline(
         client.remove("photo", timeout=0.3)
     assert time.monotonic() - begin < 20
     assert client.wait("photo", timeout=0.05) == ["absent"]
+
+
+def test_a_daemon_that_is_not_run_in_time_may_answer_a_moment_after_the_deadline(
+    client: sluice.Client, daemon: ArenaDaemon
+) -> None:
+    client.put("photo", torch.zeros(10))
+    daemon.pause()
+    timeout = 0.05
+
+    def remove() -> float:
+        asked = time.monotonic()
+        client.remove("photo", timeout=timeout)
+        return time.monotonic() - asked
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        took = pool.submit(remove)
+        begin = time.monotonic()
+        until(lambda: time.monotonic() > begin + 3 * timeout, "the deadline has passed")
+        assert not took.done()
+        daemon.resume()
+        assert took.result(20) > timeout
+    assert client.lookup("photo") == "absent"
 
 
 def test_next_put_attaches_again_by_itself(client: sluice.Client, daemon: ArenaDaemon) -> None:

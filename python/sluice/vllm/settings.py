@@ -65,7 +65,7 @@ class Settings:
     soft_pin_ttl_s: float = 600.0
     scan_nonfinite: bool = False
     store_local_encodes: bool = False  # a consumer stores what it had to encode itself
-    reserve_timeout_s: float = 1.0  # at most, inside the step; 0.1 ms unless the arena is full
+    reserve_timeout_s: float = 1.0  # for space, inside the step; a late daemon has 1 s more
     publish_timeout_s: float = 10.0  # for the daemon's answer, beside the engine's thread
     write_timeout_s: float = 60.0
     save_queue_items_max: int = 256

@@ -35,7 +35,7 @@ class KVSettings:
 
     # Prefill.
     layers_per_group: int = 0  # 0: about four groups
-    reserve_timeout_s: float = 0.5  # for space in the arena, beside the engine's thread
+    reserve_timeout_s: float = 0.5  # for space; a late daemon has a second more
     publish_timeout_s: float = 5.0  # for the daemon's answer, beside the engine's thread
     write_timeout_s: float = 60.0
     save_timeout_s: float = 2.0  # at most, that a step waits for its blocks to be read
