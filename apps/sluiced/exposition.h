@@ -19,7 +19,7 @@ struct ProcessSample {
   bool ready = false;
   bool draining = false;
   double touched_share = 0;
-  double loop_age_seconds = 0;  // since the store loop's last turn
+  double loop_age_seconds = 0;            // since the store loop's last turn
   std::uint64_t late_requests_total = 0;  // first seen after their deadline
   std::uint64_t http_requests_total = 0;
   std::uint64_t http_refused_total = 0;  // answers of 400 and above
