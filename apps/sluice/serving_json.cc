@@ -44,6 +44,7 @@ json to_json(const ServerView& engine) {
   json out = {{"name", or_null(engine.name)},
               {"address", engine.address},
               {"healthy", engine.healthy ? json(*engine.healthy) : json(nullptr)},
+              {"answered", engine.answered},
               {"trouble", or_null(engine.trouble)}};
   add_load(engine, out);
   out["preemptions"] = engine.preemptions;

@@ -43,12 +43,13 @@ Result<std::vector<ListedInstance>> read_instances(std::string_view text) {
                        .arena = word(entry, "arena"),
                        .service_ms = number(entry, "service_ms")};
     const auto id = entry.find("id"), running = entry.find("running"),
-               healthy = entry.find("healthy");
+               healthy = entry.find("healthy"), answered = entry.find("answered");
     if (id != entry.end() && id->is_number_unsigned()) one.id = id->get<std::uint64_t>();
     if (running != entry.end() && running->is_number_unsigned())
       one.running = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(running->get<std::uint64_t>(), UINT32_MAX));
     if (healthy != entry.end() && healthy->is_boolean()) one.healthy = healthy->get<bool>();
+    if (answered != entry.end() && answered->is_boolean()) one.answered = answered->get<bool>();
     if (!one.role.empty() && !one.address.empty()) out.push_back(std::move(one));
   }
   return out;

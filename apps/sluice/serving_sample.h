@@ -28,7 +28,8 @@ inline constexpr std::size_t kEnginesShownMax = 64;
 struct ListedInstance {
   std::uint64_t id = 0;
   std::string role, address, arena;
-  bool healthy = false;
+  bool healthy = false;   // in use
+  bool answered = false;  // and has said that it is healthy
   std::uint32_t running = 0;
   double service_ms = 0;
 };

@@ -83,7 +83,8 @@ void print_endpoint(const Output& out, const EndpointView& endpoint) {
 }
 
 std::string state_of(const ServerView& engine) {
-  if (engine.healthy) return *engine.healthy ? "healthy" : "out of use";
+  if (engine.healthy && *engine.healthy) return engine.answered ? "healthy" : "no answer";
+  if (engine.healthy) return "out of use";
   return engine.trouble.empty() ? "up" : "away";
 }
 

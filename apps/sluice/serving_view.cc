@@ -199,6 +199,7 @@ std::vector<ServerView> engines_of(const ServingPlace& place, const ServingSampl
     if (known == out.end())
       known = out.insert(out.end(), {.role = listed.role, .address = listed.address});
     known->healthy = listed.healthy;
+    known->answered = listed.answered;
     known->running = listed.running;
   }
   return out;

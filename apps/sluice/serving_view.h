@@ -36,7 +36,8 @@ struct ServerView {
   std::string role;                         // "encoder", "prefill", "decode", ...
   std::string address;                      // of an engine
   std::string trouble;                      // why its numbers are missing; empty: they are not
-  std::optional<bool> healthy;              // an engine, as the proxy sees it
+  std::optional<bool> healthy;              // an engine, as the proxy sees it: in use
+  bool answered = false;                    // and it has said that it is healthy
   std::uint64_t instances = 0, usable = 0;  // a role
   double running = 0, waiting = 0;
   Counter served;  // tries, or requests of an engine

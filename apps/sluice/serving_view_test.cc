@@ -23,7 +23,12 @@ ServingPlace one_proxy() {
 }
 
 ListedInstance decode_engine() {
-  return {.id = 1, .role = "decode", .address = kEngine, .healthy = true, .running = 2};
+  return {.id = 1,
+          .role = "decode",
+          .address = kEngine,
+          .healthy = true,
+          .answered = true,
+          .running = 2};
 }
 
 std::string proxy_page(int requests, int fast, int slow) {
@@ -180,14 +185,16 @@ TEST(ServingView, OpenHandoffsAreCountedByTheirNames) {
 TEST(ServingSample, AListOfInstancesIsReadCarefully) {
   const auto listed = read_instances(
       R"({"instances":[{"id":1,"role":"decode","url":"http://h:1","arena":null,"healthy":true,
-          "running":4,"service_ms":1.5},{"role":"x"},7,
+          "answered":true,"running":4,"service_ms":1.5},{"role":"x"},7,
           {"role":"decode","url":"http://h:2","running":-1,"healthy":"yes","id":1.5}]})");
   ASSERT_TRUE(listed.has_value());
   ASSERT_EQ(listed->size(), 2u);
   EXPECT_EQ((*listed)[0].running, 4u);
   EXPECT_TRUE((*listed)[0].healthy);
+  EXPECT_TRUE((*listed)[0].answered);
   EXPECT_EQ((*listed)[1].running, 0u);
   EXPECT_FALSE((*listed)[1].healthy);
+  EXPECT_FALSE((*listed)[1].answered);
   for (const char* text : {"", "[]", "{}", "{\"instances\":{}}", "{\"instances\":[", "null"})
     EXPECT_FALSE(read_instances(text).has_value()) << text;
 }
@@ -203,6 +210,17 @@ TEST(ServingText, WhatAHistogramDoesNotTellApartIsNotShownAsANumber) {
   sample.proxy = page(proxy_page(10, 10, 0));
   const std::string text = shown({.columns = 200}, view_of(one_proxy(), sample, nullptr));
   EXPECT_NE(text.find("<1.00s <1.00s"), std::string::npos) << text;
+}
+
+TEST(ServingText, AnEngineInUseThatNeverAnsweredIsNotCalledHealthy) {
+  ServingSample sample;
+  sample.proxy = page(proxy_page(10, 10, 0));
+  ListedInstance silent = decode_engine();
+  silent.answered = false;
+  sample.listed = std::vector{silent};
+  const std::string text = shown({.columns = 200}, view_of(one_proxy(), sample, nullptr));
+  EXPECT_NE(text.find("no answer"), std::string::npos) << text;
+  EXPECT_EQ(text.find("healthy"), std::string::npos) << text;
 }
 
 TEST(ServingText, ANarrowTerminalLosesColumnsAndNoLineIsTooLong) {

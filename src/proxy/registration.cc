@@ -93,10 +93,10 @@ Outcome<InstanceSpec> parse_registration(std::string_view text, bool allow_remot
 std::string instance_json(const InstanceView& view) {
   const InstanceSpec& spec = view.instance->spec;
   return fmt::format(
-      R"({{"id":{},"role":"{}","url":{},"arena":{},"healthy":{},"running":{},"service_ms":{:.3f}}})",
+      R"({{"id":{},"role":"{}","url":{},"arena":{},"healthy":{},"answered":{},"running":{},"service_ms":{:.3f}}})",
       view.instance->id, kRoles[spec.role].name, json_string(spec.endpoint.text()),
-      spec.arena.empty() ? "null" : json_string(spec.arena), view.usable, view.running,
-      static_cast<double>(view.service_ns) / 1e6);
+      spec.arena.empty() ? "null" : json_string(spec.arena), view.usable, view.confirmed,
+      view.running, static_cast<double>(view.service_ns) / 1e6);
 }
 
 std::string instances_json(const std::vector<InstanceView>& views) {

@@ -173,3 +173,5 @@ def test_no_engine_makes_it_ready_before_it_has_answered(
     assert instances(proxy, "POST", registration("colocated", engine.url)).status == 201
     until(lambda: proxy.ask("GET", "/readyz").status == 200, "the engine has answered")
     assert proxy.ask("GET", "/readyz?all").status == 503, "the first engine never answered"
+    listed = instances(proxy, "GET").json()["instances"]
+    assert [one["answered"] for one in listed] == [False, True, True]
