@@ -16,7 +16,6 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/check.h"
-#include "base/scheduling.h"
 #include "http/connection.h"
 #include "http/listen.h"
 #include "http/watchdog.h"
@@ -81,10 +80,7 @@ class Worker {
 
   void start() {
     asio::co_spawn(io_, accept_loop(), asio::detached);
-    thread_ = std::thread([this] {
-      ask_for_short_slices();
-      io_.run();
-    });
+    thread_ = std::thread([this] { io_.run(); });
   }
 
   void drain() {

@@ -17,6 +17,7 @@ constexpr std::uint64_t kLookAfterNs = 50 * kNsPerMs;
 // On processors that engines have taken it may not be run for a second; given up too early, a
 // request costs more than this waiting does.
 constexpr std::uint64_t kGraceNs = 1000 * kNsPerMs;
+constexpr std::uint64_t kGraceOfSilentNs = 25 * kNsPerMs;
 
 constexpr std::size_t index_of(std::uint64_t number) noexcept {
   return number % kRingEntries;
@@ -42,6 +43,7 @@ Answered RequestRing::take(std::uint64_t number) {
              .segment = c.segment,
              .count = c.count};
   entries_[index_of(number)] = Entry::kFree;
+  silent_.store(false, std::memory_order_relaxed);
   return a;
 }
 
@@ -88,7 +90,8 @@ Result<Answered> RequestRing::wait(std::uint64_t number, Instant deadline,
     return t < deadline ? std::min(t + kLookAfterNs, deadline) : t + kLookAfterNs;
   };
   Instant look_at = next_look(asked_at);
-  const Instant give_up = deadline > kFarFuture - kGraceNs ? kFarFuture : deadline + kGraceNs;
+  const std::uint64_t grace = silent_.load(std::memory_order_relaxed) ? kGraceOfSilentNs : kGraceNs;
+  const Instant give_up = deadline > kFarFuture - grace ? kFarFuture : deadline + grace;
   for (;;) {
     if (answered(number)) {
       const std::scoped_lock lock(mutex_);
@@ -104,6 +107,7 @@ Result<Answered> RequestRing::wait(std::uint64_t number, Instant deadline,
     if (t > wake_at) not_run_ns += t - std::max(wake_at, asked_at);
     if (t >= give_up && !answered(number)) {
       leave(number);
+      silent_.store(true, std::memory_order_relaxed);
       return fail(Code::kTimedOut,
                   fmt::format("the daemon did not answer before the deadline: asked {} ms ago, and "
                               "this thread was not run for {} ms of them",

@@ -5,12 +5,14 @@
 //            nobody waits for any more is not lost: unclaimed() hands it out, so that a grant that
 //            came too late is given back.
 // Threads:   any; the mutex is held while an entry is written, never while waiting.
-// Failure:   kTimedOut a second after the deadline, at which the daemon answers by itself; what
+// Failure:   kTimedOut a second after the deadline, at which the daemon answers by itself; at the
+//            deadline while a daemon that was waited for so long has answered nothing since. What
 //            `check` says when it ends a wait.
 // Limits:    kRingEntries requests in flight; further ones wait for a place until their deadline.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -64,7 +66,8 @@ class RequestRing {
   std::uint64_t last_number_ = 0;
   std::array<Entry, kRingEntries> entries_{};
   std::array<Op, kRingEntries> ops_{};
-  std::vector<Answered> late_;  // answers of left requests whose index was needed
+  std::atomic<bool> silent_{false};  // one was waited for in vain, and no answer has come since
+  std::vector<Answered> late_;       // answers of left requests whose index was needed
 };
 
 }  // namespace sluice::store

@@ -60,6 +60,20 @@ def test_a_daemon_that_is_not_run_in_time_may_answer_a_moment_after_the_deadline
     assert client.lookup("photo") == "absent"
 
 
+def test_a_daemon_that_stands_still_is_waited_for_beyond_a_deadline_only_once(
+    client: sluice.Client, daemon: ArenaDaemon
+) -> None:
+    client.put("photo", torch.zeros(10))
+    daemon.pause()
+    begin = time.monotonic()
+    for _ in range(20):  # not a second each
+        with pytest.raises(sluice.TimedOut):
+            client.remove("photo", timeout=0.01)
+    assert time.monotonic() - begin < 10
+    daemon.resume()
+    assert client.put("other", torch.zeros(10)) == "published"
+
+
 def test_next_put_attaches_again_by_itself(client: sluice.Client, daemon: ArenaDaemon) -> None:
     client.put("before", torch.ones(1000))
     tensor = client.get("before")
