@@ -133,8 +133,7 @@ LineStream::LineStream(int fd, const std::string& name, const std::string& patte
 LineStream::~LineStream() {
   parts_->sink->leave(now() + kLeaveMs * kNsPerMs);
   parts_->logger->flush();
-  parts_->logger.reset();
-  parts_->pool.reset();  // joins its thread
+  parts_->pool.reset();  // joins its thread, which uses the others until then
 }
 
 spdlog::logger& LineStream::logger() const noexcept {
