@@ -46,13 +46,14 @@ class StreamSink final : public spdlog::sinks::base_sink<spdlog::details::null_m
   StreamSink(int fd, std::function<std::string(std::uint64_t)> loss)
       : fd_(fd), loss_(std::move(loss)) {}
 
-  void feed_from(const std::shared_ptr<spdlog::details::thread_pool>& queue) { queue_ = queue; }
+  // Before the first message. The queue joins its thread when it ends, so that it outlives every
+  // use here; were it shared with that thread, the thread could be the one that ends it.
+  void feed_from(spdlog::details::thread_pool& queue) noexcept { queue_ = &queue; }
   // What the stream has not taken until then is lost.
   void leave(Instant deadline) noexcept { leave_.store(deadline, std::memory_order_relaxed); }
 
   std::uint64_t lost() const {
-    const auto queue = queue_.lock();
-    return refused_.load(std::memory_order_relaxed) + (queue ? queue->overrun_counter() : 0);
+    return refused_.load(std::memory_order_relaxed) + queue_->overrun_counter();
   }
 
  protected:
@@ -103,7 +104,7 @@ class StreamSink final : public spdlog::sinks::base_sink<spdlog::details::null_m
 
   const int fd_;
   const std::function<std::string(std::uint64_t)> loss_;
-  std::weak_ptr<spdlog::details::thread_pool> queue_;
+  spdlog::details::thread_pool* queue_ = nullptr;
   std::string text_;
   std::uint64_t said_ = 0;  // lost lines that the stream was told of
   std::atomic<std::uint64_t> refused_{0};
@@ -124,7 +125,7 @@ LineStream::LineStream(int fd, const std::string& name, const std::string& patte
   const SignalsBlocked blocked;
   parts_->sink = std::make_shared<StreamSink>(fd, std::move(loss));
   parts_->pool = std::make_shared<spdlog::details::thread_pool>(kLinesMax, 1);
-  parts_->sink->feed_from(parts_->pool);
+  parts_->sink->feed_from(*parts_->pool);
   parts_->logger = std::make_shared<spdlog::async_logger>(
       name, parts_->sink, parts_->pool, spdlog::async_overflow_policy::overrun_oldest);
   parts_->logger->set_pattern(pattern);
@@ -138,6 +139,10 @@ LineStream::~LineStream() {
 
 spdlog::logger& LineStream::logger() const noexcept {
   return *parts_->logger;
+}
+
+void LineStream::flush() const {
+  if (parts_->pool->queue_size() == 0) parts_->logger->flush();
 }
 
 std::uint64_t LineStream::lost() const noexcept {

@@ -34,6 +34,8 @@ class LineStream {
 
   // Lines are kept back until a flush.
   spdlog::logger& logger() const noexcept;
+  // Takes no line's room: does nothing while something waits, so ask again a little later.
+  void flush() const;
   std::uint64_t lost() const noexcept;
 
  private:

@@ -88,6 +88,16 @@ TEST(LineStream, WhoLogsDoesNotWaitForAReaderThatStandsStill) {
   EXPECT_EQ(told, stream.lost());
 }
 
+TEST(LineStream, FlushesCostNoLineWhileTheReaderStandsStill) {
+  Pipe pipe;
+  LineStream stream(pipe.write_end.get(), "test", "%v", loss);
+  stream.logger().flush_on(spdlog::level::info);
+  for (std::size_t n = 0; n < kLinesMax / 2; ++n) stream.logger().info("line {}", n);
+  for (std::size_t n = 0; n < 2 * kLinesMax; ++n) stream.flush();
+  EXPECT_EQ(stream.lost(), 0u);
+  pipe.read_to("line " + std::to_string(kLinesMax / 2 - 1));
+}
+
 TEST(LineStream, AStreamThatIsNeverReadDoesNotKeepItsOwner) {
   Pipe pipe;
   const Instant start = now();

@@ -18,7 +18,7 @@ void AccessLog::write(const std::string& json) const {
 }
 
 void AccessLog::flush() const {
-  stream_.logger().flush();
+  stream_.flush();
 }
 
 }  // namespace sluice::proxy_app
